@@ -1,0 +1,293 @@
+"""The bench of a check: a world of its own, the providers opened in it, and a short way to talk to them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from rawthink_conformance.expect import Broken
+from rawthink_core.clock import CountingIds, ManualClock
+from rawthink_core.errors import UnsupportedOperation
+from rawthink_core.model import Entity, Observation, Passage, Relation
+from rawthink_core.operations import (
+    Batch,
+    Export,
+    Forget,
+    Get,
+    GraphQuery,
+    HistoryQuery,
+    Revision,
+    Scan,
+    Scope,
+    SearchQuery,
+    parse,
+)
+from rawthink_core.provider import Capability, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+    from types import TracebackType
+    from typing import Self
+
+    from rawthink_core.commits import Commit
+    from rawthink_core.model import Item
+    from rawthink_core.operations import (
+        ForgetReceipt,
+        GraphPage,
+        History,
+        Items,
+        RecordReceipt,
+        RestoreReceipt,
+        SearchPage,
+    )
+    from rawthink_core.provider import Provider
+
+N = TypeVar("N", Entity, Observation, Relation, Passage)
+
+START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+LAG_SECONDS = 10.0  # how long a provider that reads its writes after "seconds" may take
+EVERY_STATUS = ("active", "ended", "invalidated")
+
+
+class Subject(Protocol):
+    """What is tested: a way to make providers, and a way to take their backend away."""
+
+    def make_provider(self, world: World) -> Provider:
+        """Return a provider, not opened yet. Called again on the same world: reopen, second process."""
+        ...
+
+    def make_unusable(self, world: World) -> None:
+        """Change ``world``, where nothing was opened yet, so that no store can work in it."""
+        ...
+
+
+class Bench:
+    """One check's surroundings, in a folder that is deleted afterwards. Closes what it opened."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.clock = ManualClock(START)
+        self._folder = tempfile.TemporaryDirectory(prefix="rawthink-", ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name).resolve()
+        self.world = self.new_world("store")
+        self.provider: Provider
+        self._open: list[Provider] = []
+        self._batches = 0
+
+    async def __aenter__(self) -> Self:
+        self.provider = await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for provider in reversed(self._open):
+                await provider.close()
+        except Exception:
+            if error is None:  # else what went wrong first is what matters
+                raise
+        finally:
+            self._folder.cleanup()
+
+    def new_world(self, name: str, **changes: Any) -> World:
+        """Return another, empty world in the same folder, with the same clock."""
+        place = self.folder / name
+        world = World(
+            path=place / "path",
+            clock=self.clock,
+            ids=CountingIds(name),
+            timezone="UTC",
+            cache=place / "cache",
+            state=place / "state",
+        )
+        return replace(world, **changes)
+
+    async def open(self, world: World | None = None) -> Provider:
+        """Make and open a provider, on this bench's world where none is given."""
+        provider = self.subject.make_provider(world or self.world)
+        await provider.open()
+        self._open.append(provider)
+        return provider
+
+    async def close(self, provider: Provider) -> None:
+        """Close a provider before the end of the check."""
+        self._open.remove(provider)
+        await provider.close()
+
+    async def reopen(self, world: World | None = None) -> None:
+        """Close the bench's provider and open another on the same world (or what became of it)."""
+        await self.close(self.provider)
+        self.world = world or self.world
+        self.provider = await self.open(self.world)
+
+    def space(self, name: str = "default", provider: Provider | None = None) -> Space:
+        """Return a space of ``provider``; without one, of the bench's own, reopened or not."""
+        return Space(self, name, provider)
+
+    def spaces(self, *names: str) -> list[Space]:
+        """Return several spaces of the bench's own provider."""
+        return [self.space(name) for name in names]
+
+    def new_batch_id(self) -> str:
+        """Return a batch id that was not used on this bench."""
+        self._batches += 1
+        return f"batch-{self._batches}"
+
+    def grade(self, capability: Capability) -> str:
+        """Return the grade of a capability of the bench's provider; empty when it is not declared."""
+        return self.provider.info.capabilities.get(capability, "")
+
+
+class Space:
+    """One space of one provider, spoken to in plain data."""
+
+    def __init__(self, bench: Bench, name: str, provider: Provider | None = None) -> None:
+        self.bench = bench
+        self.name = name
+        self.scope = parse(Scope, {"space": name})
+        self._provider = provider
+
+    @property
+    def provider(self) -> Provider:
+        """The provider that answers."""
+        return self._provider or self.bench.provider
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def batch(self, **data: Any) -> Batch:
+        """Return a batch of this space with a fresh id, unless one is given."""
+        return parse(Batch, {"id": self.bench.new_batch_id(), "scope": self.scope, **data})
+
+    async def record(self, batch: Batch | None = None, **data: Any) -> RecordReceipt:
+        """Write a batch, and wait where the provider says that its reads lag behind."""
+        batch = batch or self.batch(**data)
+        receipt = await self.provider.record(batch)
+        await self._settle(receipt)
+        return receipt
+
+    async def revise(self, *targets: Mapping[str, Any], id: str | None = None, **change: Any) -> RecordReceipt:  # noqa: A002 - the request's own word
+        """Revise ``targets``."""
+        revision = parse(
+            Revision,
+            {
+                "id": id or self.bench.new_batch_id(),
+                "scope": self.scope,
+                "change": {"targets": targets, **change},
+            },
+        )
+        receipt = await self.provider.revise(revision)
+        await self._settle(receipt)
+        return receipt
+
+    async def create(self, *names: str, **fields: Any) -> list[str]:
+        """Record entities by name and return their ids."""
+        fields = {"entity_type": "concept", "domain": "software", **fields}
+        receipt = await self.record(entities=[{"name": name, **fields} for name in names])
+        return receipt.ids("entity")
+
+    async def say(self, entity: str, *texts: str, **fields: Any) -> list[str]:
+        """Record observations of an entity that exists and return their ids."""
+        said = [{"entity": entity, "text": text, **fields} for text in texts]
+        return (await self.record(observations=said)).ids("observation")
+
+    async def about(self, entity: str, *texts: str, **fields: Any) -> list[str]:
+        """Record an entity with observations in one batch and return the observations' ids."""
+        said = [{"entity": entity, "text": text, **fields} for text in texts]
+        named = [{"name": entity, "entity_type": "concept", "domain": "software"}]
+        return (await self.record(entities=named, observations=said)).ids("observation")
+
+    async def turn(self, session: str, *texts: str, **fields: Any) -> list[str]:
+        """Record passages of a session and return the ids of the new or standing ones, in their order."""
+        receipt = await self.record(passages=[{"session": session, "text": text, **fields} for text in texts])
+        return receipt.ids("passage", "created", "unchanged")
+
+    async def _settle(self, receipt: RecordReceipt) -> None:
+        grade = self.bench.grade(Capability.READ_YOUR_WRITES)
+        written = receipt.ids(None, "created")
+        if grade in ("", "at once") or not written:
+            return
+        deadline = asyncio.get_running_loop().time() + LAG_SECONDS
+        with suppress(UnsupportedOperation):
+            while asyncio.get_running_loop().time() < deadline:
+                found = await self.get(*written)
+                texts = [t for item in found.items if isinstance(t := getattr(item, "text", None), str)]
+                lagging = found.missing or (texts and not (await self.search(texts[-1])).items)
+                if not lagging:
+                    return
+                await asyncio.sleep(0.05)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    async def search(self, text: str, **filters: Any) -> SearchPage:
+        """Search."""
+        return await self.provider.search(parse(SearchQuery, {"scope": self.scope, "text": text, **filters}))
+
+    async def texts(self, text: str, **filters: Any) -> list[str]:
+        """Search and return the texts of the hits, best first."""
+        return [hit.text for hit in (await self.search(text, **filters)).items]
+
+    async def get(self, *ids: str, names: Sequence[str] = (), as_of: date | str | None = None) -> Items:
+        """Look up items by id and entities by name."""
+        request = {"scope": self.scope, "ids": ids, "names": names, "as_of": as_of}
+        return await self.provider.get(parse(Get, request))
+
+    async def one(self, kind: type[N], item_id: str, as_of: date | str | None = None) -> N:
+        """Return the item with an id, which must be there and of this kind."""
+        return _only(kind, item_id, await self.get(item_id, as_of=as_of))
+
+    async def entity(self, name: str, as_of: date | str | None = None) -> Entity:
+        """Return the entity that answers to a name, which must be there."""
+        return _only(Entity, name, await self.get(names=[name], as_of=as_of))
+
+    async def scan(self, **filters: Any) -> list[Item]:
+        """Return everything that passes the filters, page by page."""
+        found: list[Item] = []
+        cursor: str | None = None
+        while True:
+            page = await self.provider.scan(parse(Scan, {"scope": self.scope, "cursor": cursor, **filters}))
+            found += page.items
+            cursor = page.cursor
+            if cursor is None:
+                return found
+            if len(found) > 1_000_000:  # noqa: PLR2004 - more than any check writes
+                raise Broken("a scan does not end: its last page must have no cursor")
+
+    async def said(self, **filters: Any) -> list[str]:
+        """Scan and return the texts of observations and passages."""
+        items = await self.scan(**filters)
+        return [item.text for item in items if isinstance(item, Observation | Passage)]
+
+    async def graph(self, *names: str, **options: Any) -> GraphPage:
+        """Walk the graph."""
+        return await self.provider.graph(parse(GraphQuery, {"scope": self.scope, "names": names, **options}))
+
+    async def history(self, *, name: str | None = None, id: str | None = None) -> History:  # noqa: A002 - the request's own word
+        """Return a history."""
+        return await self.provider.history(parse(HistoryQuery, {"scope": self.scope, "name": name, "id": id}))
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    async def forget(self, **what: Any) -> ForgetReceipt:
+        """Erase."""
+        return await self.provider.forget(parse(Forget, {"scope": self.scope, **what}))
+
+    async def export(self) -> list[Commit]:
+        """Return every commit."""
+        return [commit async for commit in self.provider.export(parse(Export, {"scope": self.scope}))]
+
+    async def restore(self, commits: Sequence[Commit]) -> RestoreReceipt:
+        """Add commits."""
+        return await self.provider.restore(self.scope, commits)
+
+
+def _only(kind: type[N], asked: str, found: Items) -> N:
+    if len(found.items) != 1 or not isinstance(item := found.items[0], kind):
+        raise Broken(f"get({asked!r}) must give one {kind.__name__.lower()}, gave {found.items!r}")
+    return item

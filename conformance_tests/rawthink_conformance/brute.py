@@ -1,0 +1,111 @@
+"""Look-ups of the reference provider by brute force: every question is put to every item of a space."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from rawthink_core import ranking, searching
+from rawthink_core.graph import Facts, Needs
+from rawthink_core.rows import State, ends_of
+from rawthink_core.searching import Retrieved, text_of
+from rawthink_core.selection import SEARCHABLE
+from rawthink_core.text import document_vector, same_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from datetime import date
+
+    from rawthink_core.selection import Selection
+
+
+def facts(wanted: Needs, states: Mapping[str, State]) -> Facts:
+    """Answer the needs of a plan by looking at every state of the space, erased ones too."""
+    ordinals: dict[str, int] = {}
+    for state in states.values():
+        if state.kind == "passage" and not state.forgotten and state.row["session"] in wanted.sessions:
+            session = state.row["session"]
+            ordinals[session] = max(ordinals.get(session, -1), state.row["ordinal"])
+    return Facts(wanted, [state for state in states.values() if _asked_for(wanted, state)], ordinals)
+
+
+def _asked_for(wanted: Needs, state: State) -> bool:
+    row = state.row
+    if state.id in wanted.ids:
+        return True
+    if state.forgotten:
+        return False
+    match state.kind:
+        case "entity":
+            return bool(state.keys() & wanted.names)
+        case "observation":
+            decides = state.active and row["kind"] in ("decided", "because")
+            said = (row["entity"], same_text(row["text"])) in wanted.texts
+            return said or (decides and row["entity"] in wanted.decisions)
+        case "relation":
+            return (row["source"], row["type"], row["target"]) in wanted.links
+        case "passage":
+            filed = state.active and (row.get("origin") or {}).get("path") in wanted.origins
+            return filed or (row["session"], row["key"]) in wanted.slots
+
+
+class Everything:
+    """Retrieval by brute force: BM25 of every searchable item of one space (Robertson & Zaragoza 2009).
+
+    ``standing`` gives the states of the space as of a time; ``used`` the days on which items were read.
+    """
+
+    def __init__(
+        self, standing: Callable[[str | None], Mapping[str, State]], used: Mapping[str, date]
+    ) -> None:
+        self._standing = standing
+        self._used = used
+
+    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+        """Score everything, then take the best."""
+        documents = self.documents()
+        frequency: defaultdict[int, int] = defaultdict(int)
+        for document in documents.values():
+            for term in document:
+                frequency[term] += 1
+        idf = {term: math.log(1 + (len(documents) - n + 0.5) / (n + 0.5)) for term, n in frequency.items()}
+        states = self._standing(chosen.as_of)
+        scores: list[tuple[str, float]] = []
+        for item, document in documents.items():
+            state = states.get(item)
+            if state is None or not chosen.passes(state, searching.owner_of(state, states)):
+                continue
+            score = sum(w * document[t] * idf[t] for t, w in zip(*terms, strict=True) if t in document)
+            if score > 0:
+                scores.append((item, score))
+        scores.sort(key=lambda pair: (-pair[1], pair[0]))
+        return Retrieved(scores[:depth])
+
+    def documents(self) -> dict[str, dict[int, float]]:
+        """Return the terms of every searchable item, retired ones too, with their weights."""
+        return {
+            item: dict(zip(*document_vector(text_of(state)), strict=True))
+            for item, state in self._standing(None).items()
+            if state.kind in SEARCHABLE
+        }
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        """Return states and their entities."""
+        states = self._standing(as_of)
+        wanted = {i for i in ids if i in states}
+        wanted |= {end for i in wanted for end in ends_of(states[i]) if end in states}
+        return {item: states[item] for item in wanted}
+
+    def passages_at(
+        self, places: Collection[ranking.Place], as_of: str | None
+    ) -> Mapping[ranking.Place, State]:
+        """Return the active passages at these places; where several share one, that with the highest id."""
+        passages = [s for s in self._standing(as_of).values() if s.kind == "passage" and s.active]
+        passages.sort(key=lambda s: s.id)
+        found = {ranking.Place(s.row["session"], s.row["ordinal"]): s for s in passages}
+        return {place: found[place] for place in places if place in found}
+
+    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
+        """Return the days of last use."""
+        return {item: self._used[item] for item in ids if item in self._used}

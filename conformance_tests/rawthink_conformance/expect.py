@@ -1,0 +1,64 @@
+"""What a check says when a promise is broken: few words, with what was seen and what was promised.
+
+Plain ``assert`` would vanish under ``python -O`` and explain nothing outside pytest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Collection
+
+E = TypeVar("E", bound=BaseException)
+_SHOWN = 600
+
+
+class Broken(AssertionError):
+    """A promise of the contract was not kept."""
+
+
+def equal(seen: object, promised: object, what: str) -> None:
+    """Require that what was seen is what was promised."""
+    if seen != promised:
+        raise Broken(f"{what}: seen {_short(seen)}, promised {_short(promised)}")
+
+
+def differ(one: object, other: object, what: str) -> None:
+    """Require that two things are not the same."""
+    if one == other:
+        raise Broken(f"{what}: both are {_short(one)}")
+
+
+def true(condition: object, what: str) -> None:
+    """Require a condition."""
+    if not condition:
+        raise Broken(what)
+
+
+def contains(whole: Collection[object], part: object, what: str) -> None:
+    """Require that something is among others."""
+    if part not in whole:
+        raise Broken(f"{what}: {_short(part)} is not among {_short(whole)}")
+
+
+def lacks(whole: Collection[object], part: object, what: str) -> None:
+    """Require that something is not among others."""
+    if part in whole:
+        raise Broken(f"{what}: {_short(part)} is among {_short(whole)}")
+
+
+async def refused(kind: type[E], call: Awaitable[object], what: str, *words: str) -> E:
+    """Require that a call raises ``kind`` with all of ``words`` in its message; return the error."""
+    try:
+        answer = await call
+    except kind as error:
+        if missing := [word for word in words if word not in str(error)]:
+            raise Broken(f"{what}: the refusal does not say {missing}: {error}") from error
+        return error
+    raise Broken(f"{what}: was not refused with {kind.__name__} but answered {_short(answer)}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -1,0 +1,243 @@
+"""The journal `rawthink.jsonl`: the truth of a store, one commit a line, appended and synced.
+
+Appending happens under a lock between processes and costs the same at any size. Only the last line of
+a journal can be torn (a crash in the middle of a write): it is set aside in `rawthink.jsonl.damaged-…`
+and cut off by the next writer. A damaged line elsewhere is never touched without being asked: reads go
+on without it and say so, writes are refused until `repair`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from rawthink_core.commits import Header, LineDamaged, decode, encode_header
+from rawthink_core.errors import BackendTimeout
+from rawthink_local.files import (
+    FILE_MODE,
+    explained,
+    make_folder,
+    replace,
+    sync,
+    sync_folder,
+    write_all,
+    write_new,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    from rawthink_core.commits import Commit
+
+NAME = "rawthink.jsonl"
+DERIVED = ".rawthink"
+LOCK_SECONDS = 20.0
+_POLL_SECONDS = 0.003
+_TAIL_BYTES = 64
+
+
+class Stamp(NamedTuple):
+    """Which file a position belongs to: the same stamp, the same bytes before the position."""
+
+    device: int
+    inode: int
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line that can't be read: where it starts, how long it is, and why."""
+
+    position: int
+    length: int
+    why: str
+
+
+class Line(NamedTuple):
+    """One whole line of the journal, without its line break."""
+
+    position: int
+    data: bytes
+
+
+class Journal:
+    """The journal file of one store folder. Safe to use from many threads and processes."""
+
+    def __init__(self, folder: Path, lock_seconds: float = LOCK_SECONDS) -> None:
+        self.folder = folder
+        self.path = folder / NAME
+        self.derived = folder / DERIVED
+        self._lock_seconds = lock_seconds
+        self._in_process = threading.RLock()
+        self._lock: FileLock | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Tell whether the store has a journal yet."""
+        return self.path.exists()
+
+    def create(self, header: Callable[[], Header]) -> None:
+        """Create the folder and the journal where there are none."""
+        make_folder(self.folder)
+        if self.path.exists():
+            return
+        with explained("creating", self.path):
+            self._make_derived()
+            write_new(self.folder / ".gitattributes", [f"{NAME} merge=union -text\n".encode()])
+            with self.locked():
+                if not self.path.exists():
+                    replace(self.path, [encode_header(header())])
+
+    def _make_derived(self) -> None:
+        make_folder(self.derived)
+        write_new(self.derived / ".gitignore", [b"*\n"])
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the store against other threads and processes. Raises BackendTimeout."""
+        with self._in_process:
+            if self._lock is None:
+                with explained("creating", self.derived):
+                    self._make_derived()
+                self._lock = FileLock(
+                    self.derived / "lock",
+                    timeout=self._lock_seconds,
+                    mode=FILE_MODE,
+                    poll_interval=_POLL_SECONDS,
+                    thread_local=False,
+                )
+            try:
+                with explained("locking", self.derived), self._lock:
+                    yield
+            except Timeout:
+                raise BackendTimeout(
+                    f"another process has held {self.derived / 'lock'} for {self._lock_seconds:g} s. Nothing was "
+                    f"written; find it with `lsof {self.derived / 'lock'}` (it may hang), end it, and try again"
+                ) from None
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def stat(self) -> os.stat_result | None:
+        """Return the file's state, or None where there is no journal."""
+        try:
+            return self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            with explained("reading", self.path):
+                raise
+
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes between two positions (to the end of the file where ``end`` is None)."""
+        with explained("reading", self.path), self.path.open("rb") as file:
+            file.seek(start)
+            return file.read() if end is None else file.read(end - start)
+
+    def stamp(self, position: int) -> Stamp:
+        """Return the stamp of the bytes before a position."""
+        with explained("reading", self.path), self.path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            start = max(0, position - _TAIL_BYTES)
+            file.seek(start)
+            tail = file.read(position - start)
+        digest = hashlib.blake2b(b"%d:" % position + tail, digest_size=8).hexdigest()
+        return Stamp(state.st_dev, state.st_ino, digest)
+
+    def header(self) -> Header:
+        """Return the header of the store. Raises StoreTooNew where a newer version wrote it.
+
+        It stands first; after a merge of two clones there can be two, and the later generation counts.
+        """
+        with explained("reading", self.path), self.path.open("rb") as file:
+            found: Header | None = None
+            for data in file:
+                try:
+                    entry = decode(data)
+                except LineDamaged:
+                    continue
+                if isinstance(entry, Header):
+                    if found is None or entry.generation > found.generation:
+                        found = entry
+                elif found is not None:
+                    break
+        return found or Header(store="", created="", timezone="UTC")
+
+    # --- writing (under the lock) ---------------------------------------------------------------
+
+    def append(self, line: bytes, expected: int) -> int:
+        """Append a line at position ``expected`` (the end of the file), synced; return the new end.
+
+        Where the disk takes only a part of it, the part is taken back: nothing was written.
+        """
+        with explained("writing", self.path):
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
+            try:
+                try:
+                    write_all(descriptor, line)
+                    sync(descriptor)
+                except OSError:
+                    os.ftruncate(descriptor, expected)
+                    raise
+            finally:
+                os.close(descriptor)
+        return expected + len(line)
+
+    def cut_torn_tail(self, position: int, now: datetime) -> Path:
+        """Set what stands after ``position`` aside and cut it off; return where it was put."""
+        torn = self.read(position)
+        kept = self.set_aside(torn, now)
+        with explained("repairing", self.path):
+            descriptor = os.open(self.path, os.O_WRONLY)
+            try:
+                os.ftruncate(descriptor, position)
+                sync(descriptor)
+            finally:
+                os.close(descriptor)
+            sync_folder(self.folder)
+        return kept
+
+    def set_aside(self, data: bytes, now: datetime) -> Path:
+        """Keep damaged bytes in a file of their own beside the journal and return its path."""
+        stem = f"{NAME}.damaged-{now:%Y%m%dT%H%M%S}"
+        for number in range(1000):
+            kept = self.folder / (stem if number == 0 else f"{stem}-{number}")
+            with explained("setting aside", kept):
+                if write_new(kept, [data]):
+                    return kept
+                if kept.read_bytes() == data:
+                    return kept
+        raise AssertionError("a thousand repairs in one second")
+
+    def rewrite(self, header: Header, lines: Iterable[bytes]) -> None:
+        """Put a new journal in place of the old one, in one step."""
+        with explained("rewriting", self.path):
+            replace(self.path, chain([encode_header(header)], lines))
+
+
+def lines_of(data: bytes, start: int) -> tuple[list[Line], int]:
+    """Split bytes that begin at position ``start`` into whole lines; return them and where the rest begins."""
+    lines: list[Line] = []
+    begin = 0
+    while (end := data.find(b"\n", begin)) >= 0:
+        if end > begin:
+            lines.append(Line(start + begin, data[begin:end]))
+        begin = end + 1
+    return lines, start + begin
+
+
+def read_line(line: Line) -> Commit | Header | Damage:
+    """Decode a line; a damaged one is returned as `Damage`, not raised. Raises StoreTooNew."""
+    try:
+        return decode(line.data)
+    except LineDamaged as error:
+        return Damage(line.position, len(line.data), str(error))

@@ -1,0 +1,282 @@
+"""`LocalProvider`: the contract over one folder. Verbs run in worker threads; the event loop is never blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from rawthink_core import reading
+from rawthink_core.config import absolute
+from rawthink_core.errors import BackendUnavailable
+from rawthink_core.graph import Rules
+from rawthink_core.model import Entity, zone_named
+from rawthink_core.operations import ForgetReceipt, ScanPage
+from rawthink_core.provider import BaseProvider, Capability, ProviderInfo
+from rawthink_core.searching import answer
+from rawthink_core.selection import selection, utc
+from rawthink_local import health
+from rawthink_local.activity import Activity
+from rawthink_local.adoption import FILE, Adoption
+from rawthink_local.erasure import places_of
+from rawthink_local.lexical import Lexical
+from rawthink_local.store import Store, header_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from rawthink_core.commits import Commit
+    from rawthink_core.operations import (
+        Batch,
+        Export,
+        Forget,
+        Get,
+        GraphPage,
+        GraphQuery,
+        Health,
+        History,
+        HistoryQuery,
+        Items,
+        Maintain,
+        MaintainReceipt,
+        RecordReceipt,
+        RestoreReceipt,
+        Scan,
+        Scope,
+        SearchPage,
+        SearchQuery,
+    )
+    from rawthink_core.provider import World
+    from rawthink_local.settings import LocalSettings
+
+    T = TypeVar("T")
+
+VERSION = "1"
+_THREADS = 4
+_CAPABILITIES = {
+    Capability.GET: "yes",
+    Capability.SCAN: "yes",
+    Capability.GRAPH: "yes",
+    Capability.HISTORY: "yes",
+    Capability.FORGET: "erased",
+    Capability.EXPORT: "yes",
+    Capability.RESTORE: "yes",
+    Capability.MAINTAIN: "yes",
+    Capability.ATOMIC_WRITES: "yes",
+    Capability.IDEMPOTENT_RECORD: "yes",
+    Capability.AS_OF: "yes",
+    Capability.VALID_AT: "yes",
+    Capability.LEXICAL: "yes",
+    Capability.VERBATIM: "yes",
+    Capability.ACTIVITY: "yes",
+    Capability.READ_YOUR_WRITES: "at once",
+    Capability.RANKING: "core",
+    Capability.FILTERS: "before_top_k",
+    Capability.PROCESSES: "many",
+    Capability.DURABLE: "power loss",
+}
+
+
+class LocalProvider(BaseProvider):
+    """A store in a folder: `rawthink.jsonl` is the truth, everything else can be deleted."""
+
+    def __init__(self, settings: LocalSettings, world: World) -> None:
+        self._world = world
+        self._settings = settings
+        self.folder = absolute(settings.path) if settings.path else world.path
+        self._zone = zone_named(world.timezone or "UTC")
+        self._rules = Rules(world.vocabulary, self._zone)
+        self._threads: ThreadPoolExecutor | None = None
+        self._store: Store | None = None
+        self._activity: Activity | None = None
+        self._lexical: Lexical | None = None
+        self.info = ProviderInfo(
+            name="local", version=VERSION, capabilities=_CAPABILITIES, location=str(self.folder)
+        )
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open the store, creating it where there is none. Raises StoreTooNew or a BackendError."""
+        if self._store is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rawthink-local")
+            try:
+                await self._in_thread(self._open)
+            except BaseException:
+                self._threads.shutdown(wait=False)
+                self._threads = None
+                raise
+
+    def _open(self) -> None:
+        cache, state = self._own_folder(self._world.cache), self._own_folder(self._world.state)
+        store = Store(
+            self.folder, cache / "rows.sqlite" if cache else None, self._world, self._settings.lock_seconds
+        )
+        try:
+            foreign = absolute(self._settings.memory_file) if self._settings.memory_file else self.folder / FILE
+            header = store.open(lambda: header_of(self._world), keep_out=foreign.exists())
+            self._zone = zone_named(header.timezone)
+            self._rules = Rules(self._world.vocabulary, self._zone)
+            store.adopt_from(Adoption(foreign, self._settings.memory_space, self._rules))
+        except BaseException:
+            store.close()
+            raise
+        self._store = store
+        self._activity = Activity(state / "activity.sqlite" if state else None)
+        self._lexical = Lexical(store, cache / "slots" if cache else None, self._world.clock)
+        self.info = ProviderInfo(
+            name="local",
+            version=VERSION,
+            capabilities=_CAPABILITIES,
+            location=str(self.folder),
+            timezone=header.timezone,
+        )
+
+    def _own_folder(self, root: Path | None) -> Path | None:
+        """Return this store's place under a folder of the user: two copies of a store never share one."""
+        if root is None:
+            return None
+        name = hashlib.blake2b(str(self.folder.resolve()).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        return root / "local" / name
+
+    async def close(self) -> None:
+        """Release everything. May be called again."""
+        if self._threads is None:
+            return
+        threads, self._threads = self._threads, None
+        store, lexical, activity = self._store, self._lexical, self._activity
+        self._store = self._lexical = self._activity = None
+
+        def close() -> None:
+            for part in (lexical, activity, store):
+                if part is not None:
+                    part.close()
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(threads, close)
+        finally:
+            threads.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[..., T], *args: object) -> T:
+        if self._threads is None:
+            raise BackendUnavailable(f"the memory in {self.folder} is not open; open it first")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+
+    @property
+    def _opened(self) -> Store:
+        if self._store is None:
+            raise BackendUnavailable(f"the memory in {self.folder} is not open; open it first")
+        return self._store
+
+    def _use(self, *ids: str) -> None:
+        """Note what was read, after the answer."""
+        if self._threads is not None and self._activity is not None and ids:
+            self._threads.submit(self._activity.note, ids, self._world.clock.now())
+
+    # --- writing --------------------------------------------------------------------------------
+
+    async def record(self, batch: Batch) -> RecordReceipt:
+        """Write a batch in one line of the journal."""
+        store = self._opened
+        receipt = await self._in_thread(store.record, batch, self._rules)
+        if self._threads is not None and self._lexical is not None:
+            self._threads.submit(self._lexical.keep_up)
+        return receipt
+
+    async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
+        """Add commits as they are."""
+        return await self._in_thread(self._opened.restore, scope.space, commits)
+
+    async def forget(self, request: Forget) -> ForgetReceipt:
+        """Erase items from the journal and everything derived from it."""
+        store = self._opened
+        erased, missing = await self._in_thread(store.forget, request)
+        places = await self._in_thread(places_of, store, self._lexical, self._activity, erased) if erased else ()
+        return ForgetReceipt(
+            ids=tuple(sorted(state.id for state in erased)), missing=tuple(missing), places=tuple(places)
+        )
+
+    # --- reading --------------------------------------------------------------------------------
+
+    async def get(self, request: Get) -> Items:
+        """Return items by id and entities by name."""
+        request = request.in_zone(self._zone)
+        store = self._opened
+        items = await self._in_thread(store.read, request.scope.space, lambda view: reading.get(view, request))
+        self._use(*(item.id for item in items.items))
+        return items.model_copy(update={"degraded": store.degraded()})
+
+    async def scan(self, request: Scan) -> ScanPage:
+        """Return one page of everything that passes the filters, oldest first."""
+        request = request.in_zone(self._zone)
+        return await self._in_thread(self._scan, request)
+
+    def _scan(self, request: Scan) -> ScanPage:
+        chosen = selection(request, ("entity", "observation", "relation", "passage"))
+        at, _, item = (request.cursor or "-9223372036854775808|").partition("|")
+        store = self._opened
+        states, after = store.scan(chosen, (_number(at), item), request.limit)
+        space = request.scope.space
+        items = store.read(space, lambda view: reading.nouns(view, states, utc(request.as_of)))
+        cursor = f"{after[0]}|{after[1]}" if after else None
+        return ScanPage(items=tuple(items), cursor=cursor, degraded=store.degraded())
+
+    async def graph(self, query: GraphQuery) -> GraphPage:
+        """Return entities with their observations and relations."""
+        query = query.in_zone(self._zone)
+        store = self._opened
+        page = await self._in_thread(store.read, query.scope.space, lambda view: reading.graph(view, query))
+        self._use(*(item.id for item in (*page.entities, *page.observations)))
+        return page.model_copy(update={"degraded": store.degraded()})
+
+    async def history(self, query: HistoryQuery) -> History:
+        """Return all versions of an item or of all that is said about an entity."""
+        store = self._opened
+        told = await self._in_thread(store.read, query.scope.space, lambda view: reading.history(view, query))
+        entity = cast("tuple[Entity, ...]", (told.entity,) if told.entity else ())
+        self._use(*(item.id for item in (*entity, *told.observations, *told.relations, *told.passages)))
+        return told.model_copy(update={"degraded": store.degraded()})
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """Find what a question is about."""
+        return await self._in_thread(self._search, query.in_zone(self._zone))
+
+    def _search(self, query: SearchQuery) -> SearchPage:
+        store, lexical, activity = self._opened, self._lexical, self._activity
+        assert lexical is not None  # noqa: S101 - opened together with the store
+        assert activity is not None  # noqa: S101 - see above
+        behind = lexical.catch_up()
+        degraded = behind or store.degraded()
+        now = self._world.clock.now()
+        return store.read(
+            query.scope.space,
+            lambda view: answer(query, lexical.retrieval(view, activity), now, degraded),
+        )
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    async def export(self, request: Export) -> AsyncIterator[Commit]:
+        """Yield every commit of the space, in the order of time."""
+        commits = self._opened.commits(request.scope.space)
+        done = object()
+        while (commit := await self._in_thread(next, commits, done)) is not done:
+            yield cast("Commit", commit)
+
+    async def maintain(self, request: Maintain) -> MaintainReceipt:
+        """Set damaged parts aside, or build the indexes anew."""
+        return await self._in_thread(health.maintain, self._opened, self._lexical, request)
+
+    async def health(self) -> Health:
+        """Return how the store is, from its files to its index. Works on a store that can't be opened."""
+        return await asyncio.to_thread(health.examine, self.folder, self._store, self._lexical)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        from rawthink_core.errors import InvalidRequest  # noqa: PLC0415 - one use
+
+        raise InvalidRequest("the cursor is not one that a scan returned; start again without it") from None

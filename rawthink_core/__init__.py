@@ -1,0 +1,1 @@
+"""RAWThink's core: the contract and everything that is neither storage nor transport."""

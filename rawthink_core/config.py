@@ -1,0 +1,247 @@
+"""Settings: one file, `rawthink.toml`, and the environment over it. Nothing here opens anything.
+
+Order: ``--config`` or ``RAWTHINK_CONFIG``, else ``rawthink.toml`` in the user's config folder; then the
+environment (``RAWTHINK_PROVIDER``, ``RAWTHINK_SPACE``, ``RAWTHINK_SECTION__KEY``). A file inside a vault
+may set only what is harmless to share: vaults travel between people.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rawthink_core.errors import ConfigError
+from rawthink_core.operations import faults_of
+from rawthink_core.vocabulary import DEFAULT_VOCABULARY, Vocabulary, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE = "rawthink.toml"
+DEFAULT_VAULT = "~/rawthink-vault"
+SHARED_KEYS = ("space", "timezone", "vocabulary")
+
+# Variables of rawthink-mcp. Those that mean something here map to a key; the others get one notice.
+_SEED = {"RAWTHINK_VAULT": ("vault",), "MEMORY_FILE_PATH": ("providers", "local", "memory_file")}
+_SEED_WITHOUT_MEANING = (
+    "QDRANT_URL", "QDRANT_PATH", "OLLAMA_URL", "OLLAMA_MODEL", "RAWTHINK_TURKISH_NORMALIZATION",
+    "RAWTHINK_BM25_STATE", "RAWTHINK_EVAL_GT",
+)  # fmt: skip
+# Variables that are read where they matter, and are no settings of this file.
+_ELSEWHERE = ("RAWTHINK_CONFIG", "RAWTHINK_PLUGINS", "RAWTHINK_LOG_LEVEL", "RAWTHINK_TOOL_PROFILE")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class VocabularySettings(_Section):
+    """Words added to the vocabulary."""
+
+    entity_types: tuple[str, ...] = Field(default=(), title="Entity types", description="Entity types to add")
+    domains: tuple[str, ...] = Field(default=(), title="Domains", description="Domains to add")
+    relations: tuple[str, ...] = Field(default=(), title="Relations", description="Relation types to add")
+    relation_aliases: dict[str, str] = Field(
+        default={},
+        title="Relation synonyms",
+        description="Synonym = type; a leading < turns the arrow: owned_by = '<owns'",
+    )
+
+
+class RecallSettings(_Section):
+    """How long a chat may wait for its memory."""
+
+    deadline: float = Field(default=1.2, gt=0, title="Deadline", description="Seconds a recall may take")
+
+
+class EmbedderSettings(_Section):
+    """Which embedder makes vectors."""
+
+    name: str = Field(default="none", title="Embedder", description="Name of an installed embedder, or none")
+    model: str | None = Field(default=None, title="Model", description="Model of that embedder")
+
+
+class Settings(_Section):
+    """Everything that can be set."""
+
+    provider: str = Field(default="local", title="Provider", description="The backend: an installed provider")
+    vault: str = Field(default=DEFAULT_VAULT, title="Vault", description="Folder of your memory and notes")
+    space: str = Field(default="default", min_length=1, title="Space", description="The memory to work in")
+    timezone: str | None = Field(
+        default=None, title="Time zone", description="IANA zone of a new store; by default the machine's"
+    )
+    redact: Literal["on", "warn", "off"] = Field(
+        default="warn", title="Secrets", description="Mask secrets in what is recorded, warn, or do nothing"
+    )
+    embedder: EmbedderSettings = Field(default=EmbedderSettings(), title="Embedder", description="Vectors")
+    vocabulary: VocabularySettings = Field(
+        default=VocabularySettings(), title="Vocabulary", description="Your own words"
+    )
+    recall: RecallSettings = Field(default=RecallSettings(), title="Recall", description="Recall before a chat")
+    providers: dict[str, dict[str, Any]] = Field(
+        default={}, title="Providers", description="Settings of each provider, under its name"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Settings, where they came from, and what the user should be told about them once."""
+
+    settings: Settings
+    file: Path | None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def vault(self) -> Path:
+        """The vault as an absolute path: the same from every working directory."""
+        return absolute(self.settings.vault)
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the vocabulary with the user's words. Raises ConfigError."""
+        words = self.settings.vocabulary
+        try:
+            return DEFAULT_VOCABULARY.extended(
+                entity_types=words.entity_types,
+                domains=words.domains,
+                relations=words.relations,
+                relation_aliases=words.relation_aliases,
+            )
+        except ValueError as error:
+            raise ConfigError(f"[vocabulary] {error}") from None
+
+
+def absolute(path: str | Path) -> Path:
+    """Return an absolute path with ``~`` expanded; a relative one starts at the home folder.
+
+    A memory must not land in another folder for each directory that a client happens to start in.
+    """
+    expanded = Path(path).expanduser()
+    return (expanded if expanded.is_absolute() else Path.home() / expanded).resolve()
+
+
+def machine_zone() -> str:
+    """Return the IANA name of this machine's time zone, UTC where it has none that we can name."""
+    import tzlocal  # noqa: PLC0415 - only a new store asks
+
+    try:
+        return tzlocal.get_localzone_name() or "UTC"
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "UTC"
+
+
+def config_file(environ: Mapping[str, str]) -> Path:
+    """Return where the settings are looked for."""
+    if named := environ.get("RAWTHINK_CONFIG"):
+        return Path(named).expanduser().absolute()
+    import platformdirs  # noqa: PLC0415 - not when the file is named
+
+    return platformdirs.user_config_path("rawthink", appauthor=False) / FILE
+
+
+def load(
+    file: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
+) -> Configuration:
+    """Read the settings. ``overrides`` (what was said on a command line) count most.
+
+    Raises ConfigError that names the file, the key, and the nearest known one.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = file or config_file(environ)
+    named = file is not None or "RAWTHINK_CONFIG" in environ
+    data = _read(chosen, required=named)
+    found = chosen if chosen.is_file() else None
+    _merge(data, _from_environment(environ))
+    _merge(data, {key: value for key, value in overrides.items() if value is not None})
+    vault = absolute(data["vault"] if isinstance(data.get("vault"), str) else DEFAULT_VAULT)
+    shared = vault / FILE
+    if shared.is_file() and shared != chosen:
+        data = _merge(_shared(shared), data)
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, found)) from None
+    ignored = [name for name in _SEED_WITHOUT_MEANING if environ.get(name)]
+    notices = [f"{name} is set but means nothing to rawthink; its settings are in {chosen}" for name in ignored]
+    return Configuration(settings, found, tuple(notices))
+
+
+def _read(path: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise ConfigError(f"there is no configuration file {path}") from None
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _shared(path: Path) -> dict[str, Any]:
+    data = _read(path, required=True)
+    if private := sorted(set(data) - set(SHARED_KEYS)):
+        raise ConfigError(
+            f"{path} lies in a vault, which people share: it may set {', '.join(SHARED_KEYS)} only, "
+            f"not {', '.join(private)}. Move the rest to your own {FILE}"
+        )
+    return data
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for name, keys in _SEED.items():
+        if value := environ.get(name):
+            _put(data, keys, value)
+    for name, value in environ.items():
+        if not name.startswith("RAWTHINK_") or name in _SEED or name in _ELSEWHERE or name in _SEED_WITHOUT_MEANING:
+            continue
+        keys = tuple(part.lower() for part in name.removeprefix("RAWTHINK_").split("__"))
+        if keys == ("embedder",):
+            keys = ("embedder", "name")
+        if value and keys[0] in Settings.model_fields:
+            _put(data, keys, _parsed(value))
+    return data
+
+
+def _parsed(value: str) -> Any:
+    """Read a value as TOML would (numbers, lists, booleans), else as the text that it is."""
+    if value[:1] not in '[{"' and value not in ("true", "false"):
+        return value
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return value
+
+
+def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
+    for key in keys[:-1]:
+        data = data.setdefault(key, {})
+    data[keys[-1]] = value
+
+
+def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = value
+    return base
+
+
+def _explain(error: ValidationError, file: Path | None) -> str:
+    where = f"in {file}" if file else "in the environment"
+    lines = []
+    for fault in faults_of(error):
+        key = fault.where.split(".")[-1]
+        problem = fault.problem
+        if "not an argument" in problem:
+            problem = unknown("setting", key, tuple(Settings.model_fields))
+        lines.append(f"{fault.where}: {problem}")
+    return f"settings {where}: " + "; ".join(lines)

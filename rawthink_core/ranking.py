@@ -1,0 +1,153 @@
+"""Ranking as pure functions: fusion of lists, neighbours in a session, decay, ties, grouping.
+
+A provider retrieves; the order of its answer is made here, so that every provider ranks alike::
+
+    scores = fuse(lexical, dense, dense_weight=0.4, depth=100)
+    scores = spread(scores, places)                    # turns of one session support each other
+    ranked = order(scores, candidates, decay=True)     # decay, ties; best first
+
+Scores are 0..1 and comparable within one answer. Figures behind the constants: ``docs/ranking.md``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+HALF_LIFE_DAYS = 23
+DECAY_WEIGHT = 0.1
+TO_NEXT = (0.40, 0.20, 0.10)  # what a turn lends to the turns after it, by distance
+TO_PREVIOUS = (0.25, 0.12, 0.05)
+REACH = len(TO_NEXT)
+RRF_K = 10
+_PRECISION = 6
+
+
+def depth_for(limit: int) -> int:
+    """Return how many hits to take from each retriever for an answer of ``limit``."""
+    return max(100, 4 * limit)
+
+
+def min_max(ranked: Sequence[tuple[str, float]], depth: int) -> dict[str, float]:
+    """Scale the scores of one list to 0..1.
+
+    A list shorter than ``depth`` holds all that matched, so nothing lies below it and its floor is 0;
+    in a full list the last score is the floor.
+    """
+    if not ranked:
+        return {}
+    top = max(score for _, score in ranked)
+    floor = min(score for _, score in ranked) if len(ranked) >= depth else min(0.0, top)
+    width = top - floor
+    return {item: (score - floor) / width if width > 0 else 1.0 for item, score in ranked}
+
+
+def fuse(
+    lexical: Sequence[tuple[str, float]],
+    dense: Sequence[tuple[str, float]] = (),
+    *,
+    dense_weight: float = 0.0,
+    depth: int = 100,
+    method: str = "minmax",
+) -> dict[str, float]:
+    """Return one score an item from two lists of (id, raw score), best first.
+
+    ``minmax`` adds the scaled scores by weight; ``rrf`` adds weighted reciprocal ranks (Cormack et al.
+    2009, with k = 10) scaled so that first in both is 1.
+    """
+    weight = dense_weight if dense else 0.0
+    scores: defaultdict[str, float] = defaultdict(float)
+    for ranked, share in ((lexical, 1.0 - weight), (dense, weight)):
+        if method == "rrf":
+            scaled = {item: (RRF_K + 1) / (RRF_K + rank) for rank, (item, _) in enumerate(ranked, 1)}
+        else:
+            scaled = min_max(ranked, depth)
+        for item, score in scaled.items():
+            scores[item] += share * score
+    return dict(scores)
+
+
+class Place(NamedTuple):
+    """Where a passage stands: its session and ordinal."""
+
+    session: str
+    ordinal: int
+
+
+def spread(
+    scores: Mapping[str, float], places: Mapping[str, Place], neighbours: Mapping[Place, str]
+) -> dict[str, float]:
+    """Let the turns of one session support each other; return new scores, scaled to at most 1.
+
+    ``places`` gives the place of each scored passage (other items have none), ``neighbours`` the id of
+    the passage at each place that may enter the answer, retrieved or not.
+    """
+    spread_scores: defaultdict[str, float] = defaultdict(float, scores)
+    for item, score in scores.items():
+        place = places.get(item)
+        if place is None or score <= 0:
+            continue
+        for distance in range(1, REACH + 1):
+            for step, share in ((distance, TO_NEXT), (-distance, TO_PREVIOUS)):
+                other = neighbours.get(Place(place.session, place.ordinal + step))
+                if other is not None:
+                    spread_scores[other] += score * share[distance - 1]
+    top = max(spread_scores.values(), default=0.0)
+    return {item: score / top if top > 1 else score for item, score in spread_scores.items()}
+
+
+def activity(days_since_use: int) -> float:
+    """Return how warm an item is: 1 when just used, half after 23 days. Future dates count as now."""
+    return float(0.5 ** (max(days_since_use, 0) / HALF_LIFE_DAYS))
+
+
+def decayed(score: float, days_since_use: int | None) -> float:
+    """Return a score with decay. It orders near-ties and can't bury an answer; None means no decay."""
+    if days_since_use is None:
+        return score
+    return score * (1 - DECAY_WEIGHT + DECAY_WEIGHT * activity(days_since_use))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What the order of an answer depends on besides the score. ``recorded_at`` is ISO 8601 in UTC."""
+
+    id: str
+    recorded_at: str
+    days_since_use: int | None = None  # None: pinned, or a question about the past
+
+
+class Ranked(NamedTuple):
+    """One item in its final place."""
+
+    id: str
+    score: float
+    decay: float
+
+
+def order(scores: Mapping[str, float], candidates: Iterable[Candidate]) -> list[Ranked]:
+    """Return the candidates best first: by score to six digits, then newest, then id."""
+    rows: list[tuple[float, str, str, float]] = []
+    for candidate in candidates:
+        fused = scores.get(candidate.id, 0.0)
+        final = decayed(fused, candidate.days_since_use)
+        factor = final / fused if fused else 1.0
+        rows.append((round(final, _PRECISION), candidate.recorded_at, candidate.id, factor))
+    rows.sort(key=lambda row: row[2])
+    rows.sort(key=lambda row: (row[0], row[1]), reverse=True)
+    return [Ranked(item, score, factor) for score, _, item, factor in rows]
+
+
+def grouped(ranked: Sequence[Ranked], group_of: Callable[[str], str | None], limit: int) -> list[list[Ranked]]:
+    """Return at most ``limit`` groups in the order of their best item; ungrouped items are left out."""
+    groups: dict[str, list[Ranked]] = {}
+    for item in ranked:
+        name = group_of(item.id)
+        if name is None or (name not in groups and len(groups) == limit):
+            continue
+        groups.setdefault(name, []).append(item)
+    return list(groups.values())

@@ -1,0 +1,155 @@
+"""How `get`, `graph` and `history` are answered over any store that can look up states.
+
+A provider supplies a `Reader` and calls these functions in a worker thread. Costs grow with the answer,
+never with the store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from rawthink_core.errors import InvalidRequest, NotFound
+from rawthink_core.identity import looks_like_id
+from rawthink_core.model import Entity, Observation, Passage, Relation
+from rawthink_core.operations import Get, GraphPage, GraphQuery, History, HistoryQuery, Items
+from rawthink_core.rows import State, ends_of, noun
+from rawthink_core.selection import utc
+from rawthink_core.text import identity_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from rawthink_core.model import Item
+
+
+class Reader(Protocol):
+    """Lookups in one space of a store. States are folded up to ``as_of`` where that is given."""
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        """Return the states of items by id, and of the entities that they belong to."""
+        ...
+
+    def named(self, keys: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of the entities that answer to identity keys."""
+        ...
+
+    def about(self, entities: Collection[str], as_of: str | None) -> list[State]:
+        """Return every observation of these entities, retired ones too."""
+        ...
+
+    def links(self, entities: Collection[str], as_of: str | None) -> list[State]:
+        """Return every relation that touches these entities, retired ones too."""
+        ...
+
+
+def nouns(reader: Reader, states: Iterable[State], as_of: str | None = None) -> list[Item]:
+    """Return the nouns of states, with the names of their entities."""
+    listed = list(states)
+    wanted = {entity for state in listed for entity in ends_of(state)}
+    known = reader.states(wanted, as_of) if wanted else {}
+    return [noun(state, _namer(known)) for state in listed]
+
+
+def _namer(known: Mapping[str, State]) -> Callable[[str], str]:
+    def name_of(entity: str) -> str:
+        state = known.get(entity)
+        return entity if state is None or state.forgotten else str(state.value("name"))
+
+    return name_of
+
+
+def get(reader: Reader, request: Get) -> Items:
+    """Return items by id and entities by name, in the order asked for."""
+    as_of = utc(request.as_of)
+    keys = {name: identity_key(name) for name in request.names}
+    named = reader.named(set(keys.values()))
+    wanted = [(ref, ref.lower() if looks_like_id(ref) else ref) for ref in request.ids]
+    wanted += [(name, named.get(key, "")) for name, key in keys.items()]
+    states = reader.states({item for _, item in wanted}, as_of)
+    found = {item: s for _, item in wanted if (s := states.get(item)) is not None and not s.forgotten}
+    return Items(
+        items=tuple(nouns(reader, found.values(), as_of)),
+        missing=tuple(ref for ref, item in wanted if item not in found),
+    )
+
+
+def _start(reader: Reader, ids: Iterable[str], names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the ids of the entities that were asked for, and what was not found by name."""
+    named = {name: identity_key(name) for name in names}
+    known = reader.named(set(named.values()))
+    found = [*ids, *(known[key] for key in named.values() if key in known)]
+    return list(dict.fromkeys(found)), [name for name, key in named.items() if key not in known]
+
+
+def graph(reader: Reader, query: GraphQuery) -> GraphPage:
+    """Walk the relations from some entities, each entity visited once, ``query.limit`` relations at most."""
+    as_of = utc(query.as_of)
+    start, missing = _start(reader, query.ids, query.names)
+    visited: dict[str, State] = {}
+    relations: dict[str, State] = {}
+    frontier, truncated = start, False
+    for step in range(query.depth + 1):
+        states = reader.states(frontier, as_of)
+        fresh = {i: s for i in frontier if (s := states.get(i)) is not None and _is_entity(s)}
+        if step == 0:
+            missing += [item for item in start if item not in fresh]
+        visited |= fresh
+        if step == query.depth or not fresh:
+            break
+        following: dict[str, None] = {}
+        for link in sorted(reader.links(fresh.keys(), as_of), key=lambda s: (s.recorded_at, s.id)):
+            if link.status not in query.statuses or link.id in relations:
+                continue
+            if len(relations) == query.limit:
+                truncated = True
+                break
+            relations[link.id] = link
+            following.update((end, None) for end in ends_of(link) if end not in visited)
+        frontier = list(following)
+    said = [s for s in reader.about([i for i in start if i in visited], as_of) if s.status in query.statuses]
+    said.sort(key=lambda s: (s.recorded_at, s.id))
+    return GraphPage(
+        entities=tuple(cast("list[Entity]", nouns(reader, visited.values(), as_of))),
+        observations=tuple(cast("list[Observation]", nouns(reader, said, as_of))),
+        relations=tuple(cast("list[Relation]", nouns(reader, relations.values(), as_of))),
+        missing=tuple(missing),
+        truncated=truncated,
+    )
+
+
+def _is_entity(state: State) -> bool:
+    return state.kind == "entity" and not state.forgotten
+
+
+def history(reader: Reader, query: HistoryQuery) -> History:
+    """Return how an item, or everything said about an entity, came to be. Raises NotFound."""
+    if (query.id is None) == (query.name is None):
+        raise InvalidRequest("history takes an id or a name")
+    wanted, _ = _start(reader, [query.id] if query.id else [], [query.name] if query.name else [])
+    state = next((s for i in wanted if (s := reader.states([i], None).get(i)) is not None), None)
+    if state is None or state.forgotten:
+        raise NotFound(f"nothing called {query.id or query.name!r} is in this space; search for it first")
+    if state.kind == "entity":
+        return _history(reader, [state, *reader.about([state.id], None), *reader.links([state.id], None)])
+    return _history(reader, _chain(reader, state))
+
+
+def _chain(reader: Reader, state: State) -> list[State]:
+    """Return everything that an item replaced or was replaced by, however far back or forth."""
+    chain, todo = {state.id: state}, [state]
+    while todo:
+        linked = {i for s in todo for i in (*s.supersedes, *([s.superseded_by] if s.superseded_by else []))}
+        found = reader.states(linked - chain.keys(), None)
+        todo = [s for i in linked - chain.keys() if (s := found.get(i)) is not None and not s.forgotten]
+        chain |= {s.id: s for s in todo}
+    return list(chain.values())
+
+
+def _history(reader: Reader, states: list[State]) -> History:
+    items = nouns(reader, sorted((s for s in states if not s.forgotten), key=lambda s: (s.recorded_at, s.id)))
+    return History(
+        entity=next((i for i in items if isinstance(i, Entity)), None),
+        observations=tuple(i for i in items if isinstance(i, Observation)),
+        relations=tuple(i for i in items if isinstance(i, Relation)),
+        passages=tuple(i for i in items if isinstance(i, Passage)),
+    )

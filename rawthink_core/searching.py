@@ -1,0 +1,231 @@
+"""How a search is answered, whatever engine retrieves: lists in, a page of hits out.
+
+A provider supplies a `Retrieval` over its store and calls `answer` in a worker thread. Fusion,
+neighbours, decay, ties, grouping and the relevance floor happen here, once, for every provider.
+Cost: two retrievals and the states of about ``depth`` items; nothing grows with the store but what
+the engine itself does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+from rawthink_core.clock import iso
+from rawthink_core.model import Hit, Why
+from rawthink_core.operations import SearchPage, SearchQuery
+from rawthink_core.ranking import REACH, Candidate, Place, Ranked, depth_for, fuse, grouped, order, spread
+from rawthink_core.selection import Selection, selection
+from rawthink_core.text import content_tokens, query_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from rawthink_core.model import ItemKind
+    from rawthink_core.rows import State
+
+MAX_DEPTH = 6_400
+
+
+class Retrieved(NamedTuple):
+    """One list of (id, raw score), best first, of at most the depth asked for."""
+
+    items: Sequence[tuple[str, float]]
+
+
+class Retrieval(Protocol):
+    """What `answer` asks of a store. Every method sees one space only and applies filters before top-k."""
+
+    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+        """Return the best items by BM25 over core's terms, with statistics of this space alone."""
+        ...
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        """Return the states of items by id, and of the entities that they belong to."""
+        ...
+
+    def passages_at(self, places: Collection[Place], as_of: str | None) -> Mapping[Place, State]:
+        """Return the passages at these places of sessions, where there are any."""
+        ...
+
+    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
+        """Return the day on which items were last read, where that is known."""
+        ...
+
+
+@dataclass(slots=True)
+class _Found:
+    scores: dict[str, float]
+    ranks: dict[str, int]
+    base: dict[str, float]
+    states: dict[str, State]
+    ranked: list[Ranked]
+    complete: bool
+
+
+def answer(query: SearchQuery, store: Retrieval, now: datetime, degraded: str | None = None) -> SearchPage:
+    """Answer ``query`` (already ``in_zone``). ``degraded`` says what could not be asked, if anything."""
+    terms = query_vector(query.text)
+    if not terms[0]:
+        return SearchPage(degraded=degraded)
+    chosen = selection(query)
+    depth = depth_for(query.limit)
+    found = _find(query, chosen, store, terms, depth, now)
+    if query.group is None:
+        return _page(query, found, [[item] for item in found.ranked], store, now, degraded)
+    while True:
+        groups = grouped(found.ranked, lambda item: _entity_of(found.states[item]), query.limit + 1)
+        if found.complete or len(groups) > query.limit or depth >= MAX_DEPTH:
+            return _page(query, found, groups, store, now, degraded)
+        depth *= 2
+        found = _find(query, chosen, store, terms, depth, now)
+
+
+def _find(
+    query: SearchQuery,
+    chosen: Selection,
+    store: Retrieval,
+    terms: tuple[list[int], list[float]],
+    depth: int,
+    now: datetime,
+) -> _Found:
+    lexical = store.lexical(terms, chosen, depth).items
+    base = fuse(lexical, depth=depth)
+    states = dict(store.states(base.keys(), chosen.as_of))
+    kept = {item: score for item, score in base.items() if _passes(chosen, states, item)}
+    scores, states = _with_neighbours(chosen, store, kept, states)
+    if query.relevant_only:
+        asked = content_tokens(query.text)
+        scores = {i: s for i, s in scores.items() if i in kept and asked & content_tokens(text_of(states[i]))}
+    used = store.last_used(scores.keys()) if chosen.as_of is None else {}
+    candidates = [_candidate(states[item], states, used, chosen, now) for item in scores]
+    return _Found(
+        scores=scores,
+        ranks={item: rank for rank, (item, _) in enumerate(lexical, 1)},
+        base=kept,
+        states=states,
+        ranked=order(scores, candidates),
+        complete=len(lexical) < depth,
+    )
+
+
+def _passes(chosen: Selection, states: Mapping[str, State], item: str) -> bool:
+    state = states.get(item)
+    return state is not None and chosen.passes(state, owner_of(state, states))
+
+
+def owner_of(state: State, states: Mapping[str, State]) -> State | None:
+    """Return the entity that an item belongs to; an entity belongs to itself."""
+    return state if state.kind == "entity" else states.get(state.row.get("entity", ""))
+
+
+def _with_neighbours(
+    chosen: Selection, store: Retrieval, scores: dict[str, float], states: dict[str, State]
+) -> tuple[dict[str, float], dict[str, State]]:
+    places = {
+        item: Place(states[item].row["session"], states[item].row["ordinal"])
+        for item in scores
+        if states[item].kind == "passage"
+    }
+    if not places:
+        return scores, states
+    around = {
+        Place(place.session, place.ordinal + step)
+        for place in places.values()
+        for step in range(-REACH, REACH + 1)
+        if place.ordinal + step >= 0
+    }
+    standing = {
+        place: state
+        for place, state in store.passages_at(around, chosen.as_of).items()
+        if chosen.passes(state, None)
+    }
+    states = states | {state.id: state for state in standing.values()}
+    return spread(scores, places, {place: state.id for place, state in standing.items()}), states
+
+
+def _candidate(
+    state: State, states: Mapping[str, State], used: Mapping[str, date], chosen: Selection, now: datetime
+) -> Candidate:
+    owner = owner_of(state, states)
+    pinned = owner is not None and bool(owner.value("pinned"))
+    if chosen.as_of is not None or pinned:
+        return Candidate(state.id, state.recorded_at)
+    written = datetime.fromisoformat(state.recorded_at).date()
+    last = max(written, used.get(state.id, written))
+    return Candidate(state.id, state.recorded_at, max((now.astimezone(UTC).date() - last).days, 0))
+
+
+def text_of(state: State) -> str:
+    """Return the text by which an item is found: an entity's is its names."""
+    if state.kind == "entity":
+        return "\n".join([state.value("name"), *state.value("aliases")])
+    return str(state.row.get("text", ""))
+
+
+def _entity_of(state: State) -> str | None:
+    return state.id if state.kind == "entity" else state.row.get("entity")
+
+
+def _page(
+    query: SearchQuery,
+    found: _Found,
+    groups: list[list[Ranked]],
+    store: Retrieval,
+    now: datetime,
+    degraded: str | None,
+) -> SearchPage:
+    shown = [item for group in groups[: query.limit] for item in group]
+    states = found.states
+    heirs = {s for item in shown if (s := states[item.id].superseded_by) is not None} - states.keys()
+    if heirs:
+        states = states | dict(store.states(heirs, None))
+    return SearchPage(
+        items=tuple(_hit(query, found, states, item, now) for item in shown),
+        total=len(groups) if found.complete else None,
+        truncated=len(groups) > query.limit or not found.complete,
+        degraded=degraded,
+    )
+
+
+def _hit(
+    query: SearchQuery, found: _Found, states: Mapping[str, State], ranked: Ranked, now: datetime
+) -> Hit:
+    state = states[ranked.id]
+    row, owner = state.row, owner_of(state, states)
+    heir = states.get(state.superseded_by or "")
+    why = None
+    if query.why:
+        base = found.base.get(ranked.id, 0.0)
+        why = Why(
+            lexical_rank=found.ranks.get(ranked.id),
+            fused=base,
+            neighbours=found.scores[ranked.id] - base,
+            decay=ranked.decay,
+        )
+    return Hit.model_construct(
+        item=cast("ItemKind", state.kind),
+        id=state.id,
+        kind=row.get("kind"),
+        text=state.value("name") if state.kind == "entity" else row["text"],
+        score=ranked.score,
+        entity=owner.id if owner else None,
+        entity_name=owner.value("name") if owner else None,
+        session=row.get("session"),
+        speaker=row.get("speaker"),
+        tags=tuple(row.get("tags", ())),
+        status=state.status,
+        recorded_at=datetime.fromisoformat(state.recorded_at),
+        valid_from=_opt(state.valid_from),
+        valid_to=_opt(state.valid_to),
+        lapsed=state.status == "active" and state.valid_to is not None and state.valid_to <= iso(now),
+        superseded_by=state.superseded_by,
+        successor=heir.row.get("text") if heir is not None and not heir.forgotten else None,
+        reason=state.reason,
+        why=why,
+    )
+
+
+def _opt(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

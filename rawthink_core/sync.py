@@ -1,0 +1,136 @@
+"""The same memory for people without an event loop: `open_memory_sync` and `SyncMemory`.
+
+One thread with an event loop of its own runs the asynchronous `Memory`; every method here is generated
+from the method of the same name there. It therefore works inside a running loop, across several
+`asyncio.run`, and from many threads. `close` (also at interpreter exit) flushes and ends the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from rawthink_core.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from pathlib import Path
+
+    T = TypeVar("T")
+
+
+class _LoopThread:
+    """A thread that runs an event loop until it is stopped."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rawthink-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` in the loop's thread and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class SyncMemory:
+    """A `Memory` whose methods return results instead of awaitables. Use as a context manager."""
+
+    def __init__(self, memory: Memory, loop: _LoopThread, *, owner: bool = True) -> None:
+        self._memory = memory
+        self._loop = loop
+        self._open = owner
+        if owner:
+            atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Flush, release the store and end the thread. May be called again."""
+        if self._open:
+            self._open = False
+            atexit.unregister(self.close)
+            try:
+                self._loop.run(self._memory.close())
+            finally:
+                self._loop.stop()
+
+    def in_space(self, space: str) -> SyncMemory:
+        """Return the same memory in another space. It closes with this one."""
+        return type(self)(self._memory.in_space(space), self._loop, owner=False)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the generated methods
+
+
+def _awaited(name: str, method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: SyncMemory, *args: Any, **kwargs: Any) -> Any:
+        return self._loop.run(getattr(self._memory, name)(*args, **kwargs))
+
+    return call
+
+
+def _iterated(name: str, method: Callable[..., AsyncIterator[Any]]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: SyncMemory, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        items = getattr(self._memory, name)(*args, **kwargs)
+        done = object()
+
+        async def following() -> Any:
+            return await anext(items, done)
+
+        while (item := self._loop.run(following())) is not done:
+            yield item
+
+    return call
+
+
+def _generate() -> None:
+    for name, member in vars(Memory).items():
+        if name.startswith("_") or hasattr(SyncMemory, name):
+            continue
+        if inspect.iscoroutinefunction(member):
+            setattr(SyncMemory, name, _awaited(name, member))
+        elif name == "export":
+            setattr(SyncMemory, name, _iterated(name, member))
+        elif isinstance(member, property):
+            setattr(SyncMemory, name, property(functools.partial(_property, name)))
+
+
+def _property(name: str, self: SyncMemory) -> Any:
+    return getattr(self._memory, name)
+
+
+_generate()
+
+
+def open_memory_sync(
+    provider: str | None = None, *, space: str | None = None, config: Path | None = None, **settings: Any
+) -> SyncMemory:
+    """Open a memory for synchronous use; arguments and errors as `open_memory`. Close it, or use ``with``."""
+    from rawthink_core.opening import build  # noqa: PLC0415 - configuration is for those who open by name
+
+    memory = build(provider, space=space, config=config, **settings)
+    loop = _LoopThread()
+    try:
+        loop.run(memory.provider.open())
+    except BaseException:
+        loop.stop()
+        raise
+    return SyncMemory(memory, loop)
