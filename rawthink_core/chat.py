@@ -21,7 +21,6 @@ could be one (``\[me] …``), as Markdown does; nothing else changes.
 
 from __future__ import annotations
 
-import html
 import re
 import sys
 import unicodedata
@@ -39,6 +38,7 @@ OPENER = "<memory-context>"
 HEADER = "Relevant memory context (use when helpful):"
 CLOSER = "</memory-context>"
 
+# Pieces of patterns, shared with `context`.
 # For use inside [...]: what ends a line; what shows nothing; what looks blank within a line.
 LINE_ENDS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 INVISIBLE = (
@@ -50,17 +50,22 @@ BLANK = r" \t\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000" + INVISIBLE
 LESS = r"(?:[<＜﹤˂ᐸ❮]|&(?:amp;)*(?:lt|\#0*60|\#x0*3c);?|\\u003c|\\x3c)"
 GREATER = r"(?:[>＞﹥˃ᐳ❯]|&(?:amp;)*(?:gt|\#0*62|\#x0*3e);?|\\u003e|\\x3e)"
 
-_re = cache(re.compile)  # patterns are compiled when first used, for the sake of start-up
 
-_ANY = rf"[{BLANK}{LINE_ENDS}]"
+@cache
+def _re(pattern: str) -> re.Pattern[str]:
+    """Compile when first used: together the patterns would cost every start-up 20 ms."""
+    return re.compile(pattern)
+
+
+GAP = rf"[{BLANK}{LINE_ENDS}]"
 _SKIP = rf"[{BLANK}{LINE_ENDS}>]*+"
 _BULLET = rf"[-*•–][{BLANK}]"
-_NAME = rf"[{INVISIBLE}]*+".join([*"memory", "[-‐-―−_]?", *"context"])
+TAG_NAME = rf"[{INVISIBLE}]*+".join([*"memory", "[-‐-―−_]?", *"context"])
 _SENTENCE = rf"[{BLANK}]+".join(["Relevant", "memory", "context"])
 _HELPFUL = rf"[{BLANK}]*\([{BLANK}]*use[{BLANK}]+when[{BLANK}]+helpful[{BLANK}]*\)[{BLANK}]*[:：]"
 _MARK = (
-    rf"(?i)(?P<tag>(?P<escaped>\\)?{LESS}{_ANY}{{0,20}}+(?P<close>[/／]{_ANY}{{0,20}}+)?{_NAME}"
-    rf"(?:{_ANY}[^<>＜＞]{{0,200}}?)?[/{BLANK}{LINE_ENDS}]{{0,20}}(?(escaped)\\){GREATER})"
+    rf"(?i)(?P<tag>(?P<escaped>\\)?{LESS}{GAP}{{0,20}}+(?P<close>[/／]{GAP}{{0,20}}+)?{TAG_NAME}"
+    rf"(?:{GAP}[^<>＜＞]{{0,200}}?)?[/{BLANK}{LINE_ENDS}]{{0,20}}(?(escaped)\\){GREATER})"
     rf"|(?<![^{LINE_ENDS}])[{BLANK}>]*+{_SENTENCE}{_HELPFUL}[{BLANK}]*+(?=[{LINE_ENDS}]{_SKIP}{_BULLET})"
 )
 _HEAD = (
@@ -110,7 +115,8 @@ _ENOUGH, _RECENT_MESSAGES, _RECENT, _ACK_LENGTH = 6, 2, 200, 60
 _ACK = (
     r"(?:(?:o?k++|ok[ae]y|thanks?(?: you)?(?: (?:so|very) much| a lot)?|thx|ty|cheers|great|perfect|cool|nice"
     r"|good|fine|got it|i see|sure|yes|yep|yeah|no|nope|alright|right|done|please|continue|go (?:on|ahead)"
-    r"|tamam(?:dır)?|iyi|güzel|süper|harika|te[sş]ekk[uü]r(?:ler)?(?: ederim)?|sa[gğ] ?ol(?:un)?|çok|evet|hay[ıi]r|peki|olur|devam"
+    r"|tamam(?:dır)?|te[sş]ekk[uü]r(?:ler)?(?: ederim)?|sa[gğ] ?ol(?:un)?|çok|iyi|güzel|süper|harika|peki"
+    r"|olur|evet|hay[ıi]r|devam"
     r"|gracias|vale|danke|bitte|merci|d'accord|oui|ja|nein|si|sí|obrigad[oa]|grazie|да|нет|ок|спасибо|хорошо"
     r")(?= |\Z|[\u3040-\U0010ffff]) ?"
     r"|(?:好的?|好吧|嗯|哦|行|可以|对的?|是的?|不|不用了?|谢谢(?:你|您)?|多谢|感谢|收到|明白了?|知道了|了解了?"
@@ -279,8 +285,8 @@ def speaker_of(
     """Return who speaks in a user's message, and the message without its header.
 
     In this order: ``display-name`` in a YAML header at the very start, ``<message sender="…">`` around the
-    text, the message's own ``name``, ``display_name`` of the request, the user label. Header and wrapper count
-    only where the host vouches for them, and then are always removed; typed by a user they are text.
+    text, the message's own ``name``, ``display_name`` of the request, the user label. Header and wrapper
+    count only where the host vouches for them, and then they are removed; typed by a user they are text.
     """
     named, text = _unwrap(text) if vouched else ("", text)
     return Speaker(_label_name(named or clean_name(name) or clean_name(display_name), labels), text)
@@ -319,6 +325,8 @@ def _unwrap(text: str) -> tuple[str, str]:
     if header and (shown := _display_name(header["fields"])) is not None:
         name, text = clean_name(shown), text[header.end() :]
     if wrapper := _re(_WRAPPER).fullmatch(text):
+        import html  # noqa: PLC0415 - only wrappers need its table of entities
+
         sender = _re(_SENDER).search(wrapper["attributes"])
         name = name or clean_name(html.unescape(_unquote(sender[1])) if sender else "")
         text = wrapper["inside"]
@@ -361,8 +369,8 @@ def _character(escape: re.Match[str]) -> str:
 def defuse_labels(text: str, *reserved: str) -> str:
     """Return ``text`` with a backslash before each bracket that could pass for a speaker's label.
 
-    That is, at the start of a line: a label of ours or one of ``reserved`` in any bracket, however spelled; or
-    square brackets with a word in them and words behind. ``[1]``, ``[x]``, links and ``[sections]`` stay.
+    That is, at the start of a line: a label of ours or one of ``reserved`` in any bracket, however spelled;
+    or square brackets with a word in them and words behind. ``[1]``, ``[x]``, links, ``[sections]`` stay.
     """
     names = _LABEL_NAMES | ({_same(name) for name in reserved} - {""})
 

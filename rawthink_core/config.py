@@ -83,7 +83,9 @@ class Settings(_Section):
     vocabulary: VocabularySettings = Field(
         default=VocabularySettings(), title="Vocabulary", description="Your own words"
     )
-    recall: RecallSettings = Field(default=RecallSettings(), title="Recall", description="Recall before a chat")
+    recall: RecallSettings = Field(
+        default=RecallSettings(), title="Recall", description="Recall before a chat"
+    )
     providers: dict[str, dict[str, Any]] = Field(
         default={}, title="Providers", description="Settings of each provider, under its name"
     )
@@ -167,7 +169,9 @@ def load(
     except ValidationError as error:
         raise ConfigError(_explain(error, found)) from None
     ignored = [name for name in _SEED_WITHOUT_MEANING if environ.get(name)]
-    notices = [f"{name} is set but means nothing to rawthink; its settings are in {chosen}" for name in ignored]
+    notices = [
+        f"{name} is set but means nothing to rawthink; its settings are in {chosen}" for name in ignored
+    ]
     return Configuration(settings, found, tuple(notices))
 
 
@@ -200,7 +204,12 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         if value := environ.get(name):
             _put(data, keys, value)
     for name, value in environ.items():
-        if not name.startswith("RAWTHINK_") or name in _SEED or name in _ELSEWHERE or name in _SEED_WITHOUT_MEANING:
+        if (
+            not name.startswith("RAWTHINK_")
+            or name in _SEED
+            or name in _ELSEWHERE
+            or name in _SEED_WITHOUT_MEANING
+        ):
             continue
         keys = tuple(part.lower() for part in name.removeprefix("RAWTHINK_").split("__"))
         if keys == ("embedder",):

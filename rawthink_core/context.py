@@ -1,14 +1,14 @@
 r"""Turns what was recalled into the ``<memory-context>`` block that a model reads.
 
-Pure: the same lines and budget give the same bytes; there is no clock in it. Nothing that was stored can leave
-its bullet or act as markup:
+Pure: the same lines and budget give the same bytes; no clock is read. Nothing that was stored can leave its
+bullet or act as markup:
 
-- a memory is one line, whatever line breaks it has, and control characters, direction overrides and invisible
-  characters (Unicode tags included) are left out; joiners that scripts and emoji need stay;
+- a memory is one line, whatever line breaks it has; control characters, direction overrides and invisible
+  characters (Unicode tags included) are left out, while joiners that scripts and emoji need stay;
 - ``<`` becomes ``‹`` where a tag, a comment or a special token could begin (``</x>``, ``<!--``, ``<|end|>``),
   and so do its look-alikes and escapes (``＜``, ``&lt;``, ``\u003c``); the ``>`` that ends it becomes ``›``.
   ``a < b`` and ``x <- y`` stay as they are;
-- a ``[label]`` or ``[date]`` with which a memory's text begins gets a backslash, so that only we date and name.
+- a ``[label]`` or ``[date]`` at the beginning of a memory's text gets a backslash: only we date and name.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rawthink_core.chat import (
-    BLANK,
     CLOSER,
+    GAP,
     GREATER,
     HEADER,
     INVISIBLE,
     LESS,
     LINE_ENDS,
     OPENER,
+    TAG_NAME,
     clean_name,
     defuse_labels,
 )
@@ -35,17 +36,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
 
-_re = cache(re.compile)  # patterns are compiled when first used, for the sake of start-up
+
+@cache
+def _re(pattern: str) -> re.Pattern[str]:
+    """Compile when first used: together the patterns would cost every start-up 20 ms."""
+    return re.compile(pattern)
+
 
 _SPACE = rf"[\s\0-\x1f\x7f-\x9f{LINE_ENDS}\u2800\u3164\u115f\u1160\uffa0]+"
 _UNSEEN = rf"(?![\u200c-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef])[{INVISIBLE}]"
 _SELECTORS = r"(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
-_GAP = rf"[{BLANK}]{{0,20}}"
-# A tag needs a letter (or "/", "!", "?", "|", "%") at once; after a space, only a whole "< name >" looks like one.
+# A tag begins with a letter (or "/", "!", "?", "|", "%") at once; after a space only "< name >" is like one.
 _TAG = (
-    rf"(?i){LESS}(?P<inside>[{INVISIBLE}]*(?:[/／⁄∕!?|%]|[^\W\d_])[^<>＜＞﹤﹥˂˃ᐸᐳ❮❯&\\]{{0,120}}"
-    rf"|{_GAP}[/／⁄∕]?{_GAP}[^\W\d_][\w:.-]{{0,40}}{_GAP}[/／]?{_GAP}(?={GREATER})"
-    rf"|{_GAP}[/／⁄∕]?{_GAP}memory[-‐-―−_]?context)(?P<end>{GREATER})?"
+    rf"(?i){LESS}(?P<inside>[{INVISIBLE}]{{0,20}}+(?:[/／⁄∕!?|%]|[^\W\d_])[^<>＜＞﹤﹥˂˃ᐸᐳ❮❯&\\]{{0,120}}"
+    rf"|{GAP}{{0,20}}+(?:[/／⁄∕]{GAP}{{0,20}}+)?"
+    rf"(?:{TAG_NAME}|[^\W\d_][\w:.-]{{0,40}}{GAP}{{0,20}}+/?(?={GREATER})))(?P<end>{GREATER})?"
 )
 _UNITS = 4  # a token is four ASCII characters, or one other
 _LEAST = 32  # units of text below which a cut memory says too little to be worth its bullet
@@ -61,7 +66,9 @@ class MemoryLine:
 
 
 def render(lines: Iterable[MemoryLine], *, tokens: int = 600, items: int = 8) -> str:
-    """Return the block for ``lines``, best first, or "" where there is nothing to show::
+    """Return the block for ``lines``, best first, or "" where there is nothing to show.
+
+    ::
 
         <memory-context>
         Relevant memory context (use when helpful):
@@ -77,15 +84,13 @@ def render(lines: Iterable[MemoryLine], *, tokens: int = 600, items: int = 8) ->
     for line in lines:
         if len(bullets) >= items or room < _LEAST:
             break
-        head = _head(line)
-        text, whole = _body(line, room)
-        bullet = f"\n{head}{text}"
-        if not whole or _units(bullet) > room:
+        head, text, cut = _parts(line, room)
+        if cut or _units(f"\n{head}{text}") > room:
             text = _cut(text, room - _units(f"\n{head}…"))
-            bullet = f"\n{head}{text}…"
+            text = f"{text}…" if text else ""
         if text:
-            bullets.append(bullet)
-            room -= _units(bullet)
+            bullets.append(f"\n{head}{text}")
+            room -= _units(bullets[-1])
     return f"{OPENER}\n{HEADER}{''.join(bullets)}\n{CLOSER}" if bullets else ""
 
 
@@ -96,6 +101,36 @@ def estimate_tokens(text: str) -> int:
 
 def escape(text: str) -> str:
     """Return ``text`` in one line that is as readable, but cannot open or close a tag: see the module."""
-    line = _re(_UNSEEN).sub("", _re(_SPACE).sub(" ", text))
+    line = _re(_SPACE).sub(" ", _re(_UNSEEN).sub("", text))
     line = _re(_SELECTORS).sub("", _re(r"[\ud800-\udfff]").sub("\ufffd", line))
-    return _re(_TAG).sub(lambda tag: f"‹{tag['inside']}{'›' if tag['end'] else ''}", line).strip()
+    line = _re(_TAG).sub(lambda tag: f"‹{tag['inside']}{'›' if tag['end'] else ''}", line)
+    return line.strip()
+
+
+def _parts(line: MemoryLine, room: int) -> tuple[str, str, bool]:
+    """Return a bullet's head, its text, and whether the text goes on (no more is read than can be shown)."""
+    day, who = line.date, escape(clean_name(line.who))
+    head = f"- [{day.year:04}-{day.month:02}-{day.day:02}] " if day else "- "
+    head = f"{head}[{who}] " if who else head
+    shown = line.text[: 4 * room]
+    text = escape(shown)
+    if who and text.startswith(f"[{who}]"):
+        text = text[len(who) + 2 :].lstrip()
+    return head, _re(r"\A(?=[\[［]\d{4}-)").sub(r"\\", defuse_labels(text)), len(shown) < len(line.text)
+
+
+def _cut(text: str, room: int) -> str:
+    """Return the longest beginning of ``text`` that costs at most ``room`` units and splits no grapheme."""
+    import regex  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms to import; most blocks need no cut
+
+    kept: int = 0
+    for grapheme in regex.finditer(r"\X", text):
+        room -= _units(grapheme[0])
+        if room < 0:
+            break
+        kept = grapheme.end()
+    return text[:kept].rstrip()
+
+
+def _units(text: str) -> int:
+    return _UNITS * len(text) - (_UNITS - 1) * len(text.encode("ascii", "ignore"))

@@ -7,28 +7,33 @@ somebody says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rawthink_core.model import Entity, Hit, Relation
+from rawthink_core.errors import RawThinkError
+from rawthink_core.model import Entity, Hit, Relation, zone_named
 from rawthink_core.operations import (
+    MAX_LIMIT,
     Advice,
     Answer,
     Batch,
     Get,
     GraphQuery,
-    NewEntity,
-    NewObservation,
     SearchQuery,
+    parse,
 )
-from rawthink_core.text import content_tokens
+from rawthink_core.text import content_tokens, text_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
     from rawthink_core.model import Provenance
-    from rawthink_core.operations import RecordReceipt, Scope
+    from rawthink_core.operations import RecordReceipt, Scope, SearchPage
     from rawthink_core.provider import Provider
+
+log = logging.getLogger("rawthink.decisions")
 
 _DASHES = (" — ", " - ")
 
@@ -57,81 +62,81 @@ def decision_batch(
     domain: str | None,
     decided: str,
     because: str | Sequence[str],
-    rejected: Sequence[str] = (),
-    touches: Sequence[str] = (),
+    rejected: str | Sequence[str] = (),
+    touches: str | Sequence[str] = (),
     supersedes: str | None = None,
     epistemic: str | None = None,
     visibility: str | None = None,
     valid_from: date | None = None,
     provenance: Provenance | None = None,
 ) -> Batch:
-    """Return the batch that records a decision. A new ``decided`` ends the old one in the same commit."""
-    reasons = [because] if isinstance(because, str) else list(because)
-    said = [("decided", decided)]
-    said += [("because", reason) for reason in reasons]
-    said += [("rejected", option) for option in rejected]
-    said += [("touches", what) for what in touches]
-    entity = NewEntity(
-        name=name,
-        entity_type="decision",
-        domain=domain,
-        epistemic=epistemic,
-        visibility=visibility,
-        supersedes=supersedes,
-    )
-    observations = [
-        NewObservation(
-            entity=name,
-            kind=kind,
-            text=text,
-            valid_from=valid_from if kind in ("decided", "because") else None,
-        )
-        for kind, text in said
-    ]
-    return Batch(
-        id=batch_id,
-        scope=scope,
-        entities=(entity,),
-        observations=tuple(observations),
-        provenance=provenance,
-    )
+    """Return the batch that records a decision. A new ``decided`` ends the old one in the same commit.
+
+    Raises InvalidRequest with every fault that needs no store.
+    """
+    parts = (("decided", decided), ("because", because), ("rejected", rejected), ("touches", touches))
+    said = [(kind, text) for kind, texts in parts for text in _listed(texts)]
+    dated = ("decided", "because")
+    data = {
+        "id": batch_id,
+        "scope": scope,
+        "entities": [
+            {
+                "name": name,
+                "entity_type": "decision",
+                "domain": domain,
+                "epistemic": epistemic,
+                "visibility": visibility,
+                "supersedes": supersedes,
+            }
+        ],
+        "observations": [
+            {"entity": name, "kind": kind, "text": text, "valid_from": valid_from if kind in dated else None}
+            for kind, text in said
+        ],
+        "provenance": provenance,
+    }
+    return parse(Batch, data)
+
+
+def _listed(texts: object) -> list[Any]:
+    """Return the entries of a part; one text is one entry, and what is no text is a fault when it is parsed."""
+    return [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
 
 
 async def advice(provider: Provider, batch: Batch, receipt: RecordReceipt) -> tuple[Advice, ...]:
     """Say when something that was just decided had been rejected before: advice, never a refusal.
 
     An earlier option counts when every word of it that means something occurs in the new ``decided`` or
-    in the decision's name. One search.
+    in the decision's name. One search; where that fails, nothing is said, since the decision stands already.
     """
-    decided = [said for said in batch.observations if said.kind == "decided"]
-    if not decided:
+    texts = [f"{said.entity}\n{said.text}" for said in batch.observations if said.kind == "decided"]
+    if not texts:
         return ()
-    text = "\n".join(f"{said.entity}\n{said.text}" for said in decided)
-    page = await provider.search(
-        SearchQuery(
-            scope=batch.scope,
-            text=text,
-            items=("observation",),
-            observation_kinds=("rejected",),
-            statuses=("active", "ended", "invalidated"),
-            limit=50,
-        )
+    query = SearchQuery(
+        scope=batch.scope,
+        text="\n".join(texts),
+        items=("observation",),
+        observation_kinds=("rejected",),
+        statuses=("active", "ended"),  # what was invalidated never was rejected
+        limit=50,
     )
-    mine, words = set(receipt.ids("observation")), content_tokens(text)
+    try:
+        page = await provider.search(query)
+    except RawThinkError as error:
+        log.warning("could not look for options rejected before: %s", error)
+        return ()
+    mine, words = set(receipt.ids("observation")), [text_tokens(text) for text in texts]
+    zone = zone_named(provider.info.timezone)
     found: list[Advice] = []
     for hit in page.items:
         option, why = split_rejected(hit.text)
         tokens = content_tokens(option)
-        if hit.id in mine or not tokens or not tokens <= words:
+        if hit.id in mine or not tokens or not any(tokens <= decided for decided in words):
             continue
-        reason = f": {why}" if why else ""
-        found.append(
-            Advice(
-                kind="rejected_before",
-                text=f"{option!r} was rejected on {hit.date:%Y-%m-%d} in {hit.entity_name!r}{reason}",
-                ids=(hit.id,),
-            )
-        )
+        day, reason = hit.date.astimezone(zone).date(), f": {why}" if why else ""
+        text = f"{option!r} was rejected on {day.isoformat()} in {hit.entity_name!r}{reason}"
+        found.append(Advice(kind="rejected_before", text=text, ids=(hit.id,)))
     return tuple(found)
 
 
@@ -155,22 +160,25 @@ class Challenge(Answer):
 
 
 async def challenge(provider: Provider, scope: Scope, topic: str, limit: int = 5) -> Challenge:
-    """Gather what speaks against ``topic``: at most ``limit`` of each sort. Four searches and two look-ups."""
-    base = SearchQuery(scope=scope, text=topic, limit=limit, relevant_only=True)
+    """Gather what speaks against ``topic``: at most ``limit`` of each sort. Four searches and two look-ups.
 
-    def ask(**changes: object) -> SearchQuery:
-        return base.model_copy(update=changes)
+    Raises InvalidRequest, or what the provider raises.
+    """
+    base = {"scope": scope, "text": topic, "limit": limit, "relevant_only": True}
 
-    observations = ("observation",)
-    every = ("active", "ended", "invalidated")
-    rejected = await provider.search(ask(items=observations, observation_kinds=("rejected",), statuses=every))
-    revised = await provider.search(ask(items=observations, statuses=("ended", "invalidated")))
-    questions = await provider.search(ask(entity_types=("open-question",)))
-    about = await provider.search(ask(items=("entity", "observation"), statuses=every, limit=4 * limit))
-    entities = tuple(dict.fromkeys(hit.entity for hit in about.items if hit.entity is not None))
-    graph = await provider.graph(GraphQuery(scope=scope, ids=entities[: 2 * limit], depth=1))
-    near = await provider.get(Get(scope=scope, ids=entities[: 2 * limit]))
-    reasons = [page.degraded for page in (rejected, revised, questions, about) if page.degraded]
+    async def search(**changes: object) -> SearchPage:
+        return await provider.search(parse(SearchQuery, {**base, **changes}))
+
+    said, once = ("observation",), ("active", "ended")
+    rejected = await search(items=said, observation_kinds=("rejected",), statuses=once)
+    revised = await search(items=said, statuses=("ended", "invalidated"))
+    questions = await search(entity_types=("open-question",))
+    widely = min(4 * limit, MAX_LIMIT)
+    about = await search(items=("entity", "observation"), statuses=(*once, "invalidated"), limit=widely)
+    entities = tuple(dict.fromkeys(hit.entity for hit in about.items if hit.entity is not None))[: 2 * limit]
+    graph = await provider.graph(GraphQuery(scope=scope, ids=entities, depth=1))
+    near = await provider.get(Get(scope=scope, ids=entities))
+    reasons = [p.degraded for p in (rejected, revised, questions, about, graph, near) if p.degraded]
     return Challenge(
         topic=topic,
         rejected=rejected.items,

@@ -24,6 +24,7 @@
 Messages say what happened, where, and what to do next. They never contain a secret.
 This module imports nothing of ours and may be imported by anything.
 """
+# ruff: noqa: N818 - these names say what happened; callers write `except NotFound`
 
 from __future__ import annotations
 
@@ -32,6 +33,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_QUOTED = 60
+
+
+def quoted(text: str) -> str:
+    """Return a caller's own words in quotes for an error, cut where they are long."""
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")
 
 
 class RawThinkError(Exception):

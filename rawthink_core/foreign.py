@@ -36,8 +36,12 @@ _ENTITY_KEYS = frozenset(
     {"name", "entityType", "entity_type", "observations", "domain", "epistemic", "visibility", "original_type",
      "reconstructed", "type", "_type", *_DATES}
 )  # fmt: skip
-_OBSERVATION_KEYS = frozenset({"text", "content", "kind", "status", "invalidated_at", "superseded_by", *_DATES})
-_RELATION_KEYS = frozenset({"from", "to", "relationType", "relation_type", "original_type", "type", "_type", *_DATES})
+_OBSERVATION_KEYS = frozenset(
+    {"text", "content", "kind", "status", "invalidated_at", "superseded_by", *_DATES}
+)
+_RELATION_KEYS = frozenset(
+    {"from", "to", "relationType", "relation_type", "original_type", "type", "_type", *_DATES}
+)
 
 
 class Problem(NamedTuple):
@@ -114,7 +118,9 @@ def read_graph(data: bytes, name: str) -> ForeignGraph:
             _read_entity(graph, line, value)
         elif isinstance(value, dict):
             keys = ", ".join(sorted(map(str, value))[:6])
-            graph.problems.append(Problem(line, f"is neither an entity nor a relation (it has: {keys or 'nothing'})"))
+            graph.problems.append(
+                Problem(line, f"is neither an entity nor a relation (it has: {keys or 'nothing'})")
+            )
         else:
             graph.problems.append(Problem(line, f"is a {type(value).__name__}, not an object"))
     return graph
@@ -326,7 +332,14 @@ class _Settler:
         at = self.at(said.date, entity_at)
         own_id = observation_id(self.space, owner, said.kind, said.text, None, n)
         self.rows.append(
-            {"op": "observation", "id": own_id, "at": at, "entity": owner, "kind": said.kind, "text": said.text}
+            {
+                "op": "observation",
+                "id": own_id,
+                "at": at,
+                "entity": owner,
+                "kind": said.kind,
+                "text": said.text,
+            }
         )
         if said.status != "active":
             retired = max(self.at(said.invalidated, at), at)

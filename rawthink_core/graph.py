@@ -5,7 +5,7 @@ A provider that has received a batch does this, under whatever makes its writes 
     work = prepare(batch, rules)                      # what can be judged without the store
     known = Slice()
     while wanted := needs(work, known):               # which part of the graph must be seen
-        known.learn(fetch(wanted))                    # three rounds at most, usually one
+        known.learn(fetch(wanted))                    # one to three rounds; more where much was erased
     rows = plan(work, known, at)                      # the rows of one commit, or every fault at once
 
 `needs` never asks for "all observations of an entity", so a store that holds no whole graph in memory,
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from rawthink_core.clock import iso
 from rawthink_core.planning import Planner
 from rawthink_core.slice import Facts, Needs, Slice
-from rawthink_core.validation import Rules, Work, prepare
+from rawthink_core.validation import prepare
+from rawthink_core.work import Rules, Work
 
 if TYPE_CHECKING:
     from datetime import datetime

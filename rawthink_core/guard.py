@@ -93,8 +93,15 @@ class Guard:
                 if not found:
                     continue
                 kinds = ", ".join(sorted({secret.kind for secret in found}))
-                done = "was masked" if masking else "is stored as it stands; `forget` it if that was a mistake"
-                warnings.append(Advice(kind="secret", text=f"{name}.{index} looks like it holds a secret ({kinds}), which {done}"))
+                done = (
+                    "was masked" if masking else "is stored as it stands; `forget` it if that was a mistake"
+                )
+                warnings.append(
+                    Advice(
+                        kind="secret",
+                        text=f"{name}.{index} looks like it holds a secret ({kinds}), which {done}",
+                    )
+                )
                 if masking:
                     items[index] = item.model_copy(update={"text": redact(item.text).text})
                     changed[name] = tuple(items)

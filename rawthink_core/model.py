@@ -31,7 +31,9 @@ MILLISECONDS_FROM = 1e11  # a number this large is milliseconds: as seconds it w
 
 def _refuse_surrogates(text: object) -> object:
     if isinstance(text, str) and (at := surrogate_at(text)) is not None:
-        raise ValueError(f"a lone surrogate at character {at}: half of a character was cut off; resend the text")
+        raise ValueError(
+            f"a lone surrogate at character {at}: half of a character was cut off; resend the text"
+        )
     return text
 
 
@@ -47,7 +49,7 @@ def parse_time(value: object) -> datetime | date:
         try:
             return EPOCH + timedelta(seconds=value / 1000 if abs(value) >= MILLISECONDS_FROM else value)
         except (OverflowError, ValueError):
-            raise ValueError(f"{value!r} is no time that a calendar knows") from None
+            raise ValueError("this number is no time that a calendar knows") from None
     if isinstance(value, str):
         return _parse_iso(value.strip())
     raise ValueError("a time is an ISO 8601 text or a number of seconds")
@@ -94,7 +96,9 @@ def zone_named(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ConfigError(f"timezone {name!r} is not an IANA zone name such as Europe/Istanbul or Asia/Shanghai") from None
+        raise ConfigError(
+            f"timezone {name!r} is not an IANA zone name such as Europe/Istanbul or Asia/Shanghai"
+        ) from None
 
 
 # --- nouns --------------------------------------------------------------------------------------

@@ -63,8 +63,12 @@ def world_of(configuration: Configuration) -> World:
         vocabulary=configuration.vocabulary(),
         timezone=configuration.settings.timezone,
         embedder=_embedder(configuration.settings.embedder.name),
-        cache=absolute(os.environ.get("RAWTHINK_CACHE") or platformdirs.user_cache_path("rawthink", appauthor=False)),
-        state=absolute(os.environ.get("RAWTHINK_STATE") or platformdirs.user_state_path("rawthink", appauthor=False)),
+        cache=absolute(
+            os.environ.get("RAWTHINK_CACHE") or platformdirs.user_cache_path("rawthink", appauthor=False)
+        ),
+        state=absolute(
+            os.environ.get("RAWTHINK_STATE") or platformdirs.user_state_path("rawthink", appauthor=False)
+        ),
     )
 
 
@@ -81,7 +85,11 @@ def _settings(plugin: ProviderPlugin, given: dict[str, Any]) -> Any:
         known = tuple(plugin.settings.model_fields)
         lines = [
             f"[providers.{plugin.name}] {fault.where}: "
-            + (unknown("setting", fault.where, known) if "not an argument" in fault.problem else fault.problem)
+            + (
+                unknown("setting", fault.where, known)
+                if "not an argument" in fault.problem
+                else fault.problem
+            )
             for fault in faults_of(error)
         ]
         raise ConfigError("; ".join(lines)) from None

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rawthink_core.errors import Fault, InvalidRequest
 from rawthink_core.model import (
+    MAX_INT,
     Entity,
     Hit,
     Item,
@@ -97,6 +98,7 @@ _SENTENCES = {
     "string_type": "must be a text",
     "string_unicode": "must be whole Unicode characters",
     "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "model_type": "must be an object",
@@ -166,7 +168,7 @@ class NewPassage(Request):
     text: Text
     session: Text = Field(min_length=1)
     key: Text | None = None
-    ordinal: int | None = Field(default=None, ge=0)
+    ordinal: int | None = Field(default=None, ge=0, le=MAX_INT)
     speaker: Text | None = None
     tags: tuple[Text, ...] = ()
     visibility: Text | None = None

@@ -35,13 +35,14 @@ def depth_for(limit: int) -> int:
 def min_max(ranked: Sequence[tuple[str, float]], depth: int) -> dict[str, float]:
     """Scale the scores of one list to 0..1.
 
-    A list shorter than ``depth`` holds all that matched, so nothing lies below it and its floor is 0;
-    in a full list the last score is the floor.
+    A list shorter than ``depth`` holds all that matched, so nothing lies below it and its floor is 0 (or
+    its last score, where a similarity is negative); in a full list the last score is the floor.
     """
     if not ranked:
         return {}
     top = max(score for _, score in ranked)
-    floor = min(score for _, score in ranked) if len(ranked) >= depth else min(0.0, top)
+    last = min(score for _, score in ranked)
+    floor = last if len(ranked) >= depth else min(0.0, last)
     width = top - floor
     return {item: (score - floor) / width if width > 0 else 1.0 for item, score in ranked}
 
@@ -142,7 +143,9 @@ def order(scores: Mapping[str, float], candidates: Iterable[Candidate]) -> list[
     return [Ranked(item, score, factor) for score, _, item, factor in rows]
 
 
-def grouped(ranked: Sequence[Ranked], group_of: Callable[[str], str | None], limit: int) -> list[list[Ranked]]:
+def grouped(
+    ranked: Sequence[Ranked], group_of: Callable[[str], str | None], limit: int
+) -> list[list[Ranked]]:
     """Return at most ``limit`` groups in the order of their best item; ungrouped items are left out."""
     groups: dict[str, list[Ranked]] = {}
     for item in ranked:

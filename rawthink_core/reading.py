@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from rawthink_core.errors import InvalidRequest, NotFound
-from rawthink_core.identity import looks_like_id
+from rawthink_core.errors import InvalidRequest, NotFound, quoted
+from rawthink_core.identity import canonical_id
 from rawthink_core.model import Entity, Observation, Passage, Relation
 from rawthink_core.operations import Get, GraphPage, GraphQuery, History, HistoryQuery, Items
 from rawthink_core.rows import State, ends_of, noun
@@ -63,7 +63,7 @@ def get(reader: Reader, request: Get) -> Items:
     as_of = utc(request.as_of)
     keys = {name: identity_key(name) for name in request.names}
     named = reader.named(set(keys.values()))
-    wanted = [(ref, ref.lower() if looks_like_id(ref) else ref) for ref in request.ids]
+    wanted = [(reference, canonical_id(reference)) for reference in request.ids]
     wanted += [(name, named.get(key, "")) for name, key in keys.items()]
     states = reader.states({item for _, item in wanted}, as_of)
     found = {item: s for _, item in wanted if (s := states.get(item)) is not None and not s.forgotten}
@@ -77,7 +77,7 @@ def _start(reader: Reader, ids: Iterable[str], names: Iterable[str]) -> tuple[li
     """Return the ids of the entities that were asked for, and what was not found by name."""
     named = {name: identity_key(name) for name in names}
     known = reader.named(set(named.values()))
-    found = [*ids, *(known[key] for key in named.values() if key in known)]
+    found = [*map(canonical_id, ids), *(known[key] for key in named.values() if key in known)]
     return list(dict.fromkeys(found)), [name for name, key in named.items() if key not in known]
 
 
@@ -125,10 +125,15 @@ def history(reader: Reader, query: HistoryQuery) -> History:
     """Return how an item, or everything said about an entity, came to be. Raises NotFound."""
     if (query.id is None) == (query.name is None):
         raise InvalidRequest("history takes an id or a name")
-    wanted, _ = _start(reader, [query.id] if query.id else [], [query.name] if query.name else [])
+    wanted, _ = _start(
+        reader,
+        [query.id] if query.id is not None else [],
+        [query.name] if query.name is not None else [],
+    )
     state = next((s for i in wanted if (s := reader.states([i], None).get(i)) is not None), None)
     if state is None or state.forgotten:
-        raise NotFound(f"nothing called {query.id or query.name!r} is in this space; search for it first")
+        asked = quoted(query.id if query.id is not None else query.name or "")
+        raise NotFound(f"nothing called {asked} is in this space; search for it first")
     if state.kind == "entity":
         return _history(reader, [state, *reader.about([state.id], None), *reader.links([state.id], None)])
     return _history(reader, _chain(reader, state))

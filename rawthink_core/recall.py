@@ -61,9 +61,12 @@ class Recaller:
             raise
         if not done:
             self._abandon(task)
-            self._strikes += 1
-            if self._strikes >= MAX_ABANDONED:
-                self._trip()
+            if (
+                self._now() >= self._closed_until
+            ):  # of many calls late at once, those after the trip don't count
+                self._strikes += 1
+                if self._strikes >= MAX_ABANDONED:
+                    self._trip()
             return Recall(degraded=f"memory did not answer within {self.deadline:g} s")
         return self._result(task)
 
@@ -89,7 +92,7 @@ class Recaller:
     def _trip(self) -> None:
         self._closed_until = self._now() + self._pause
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
-        self._strikes = 0
+        self._strikes = MAX_ABANDONED - 1  # after the pause, one late call is enough to pause again
 
 
 async def within(seconds: float, call: Awaitable[T], late: Callable[[], Exception]) -> T:
@@ -98,13 +101,17 @@ async def within(seconds: float, call: Awaitable[T], late: Callable[[], Exceptio
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        task.cancel()
+        _let_go(task)
         raise
     if done:
         return task.result()
+    _let_go(task)
+    raise late()
+
+
+def _let_go(task: asyncio.Future[Any]) -> None:
     task.add_done_callback(_forget_result)
     task.cancel()
-    raise late()
 
 
 def _forget_result(task: asyncio.Future[Any]) -> None:

@@ -42,8 +42,11 @@ class Redacted:
     found: tuple[Secret, ...]
 
 
-# Patterns are compiled when first used: together they would cost every start-up 20 ms.
-_re = cache(re.compile)
+@cache
+def _re(pattern: str) -> re.Pattern[str]:
+    """Compile when first used: together the patterns would cost every start-up 20 ms."""
+    return re.compile(pattern)
+
 
 # A group's name is the kind. Order matters only where two match at one place.
 _SHAPES = r"""(?x)(?<![A-Za-z0-9])(?:
@@ -107,7 +110,7 @@ _LABEL = r"""(?ix)(?<!\[redacted\ )(?:
     )"""
 # What joins a label to its value: a sign (past closing quotes and a type annotation), an XML tag, a verb, or
 # only the space after a command line option.
-_LINK = r"""(?x)\\?["'`]?\]?[*_]{0,2}[ \t]{0,4}(?::[ ]?[A-Za-z][\w.]{0,30}[ ]?(?==))?
+_LINK = r"""(?x)(?:\\?["'`]\]?)?[*_]{0,2}[ \t]{0,4}(?::[ ]?[A-Za-z][\w.]{0,30}[ ]?(?==))?
         (?P<sign>:=|=>|==?|[:：＝])[*_]{0,2}[ \t]{0,4}
       | >(?=[^<>\n]{1,200}</)
       | (?P<verb>[ ](?:is|was|ist|es|est)[ :]{1,2}|[ ]?[是为為][:： ]{0,2})

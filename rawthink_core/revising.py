@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_core.errors import AlreadyRevised, NotFound
-from rawthink_core.identity import looks_like_id, successor_id
-from rawthink_core.rows import Row, State
-from rawthink_core.text import identity_key, same_text
+from rawthink_core.errors import AlreadyRevised, quoted
+from rawthink_core.identity import canonical_id, successor_id
+from rawthink_core.text import same_text
 
 if TYPE_CHECKING:
+    from rawthink_core.operations import Successor
     from rawthink_core.planning import Planner
-    from rawthink_core.validation import ChangeItem, EntityItem, TargetItem
+    from rawthink_core.rows import Row, State
+    from rawthink_core.work import ChangeItem, EntityItem, TargetItem
+
+# Which fields of a successor each kind has.
+_SUCCEEDS = {
+    "observation": ("text", "entity", "kind", "valid_from", "valid_to"),
+    "relation": ("source", "type", "target", "valid_from", "valid_to"),
+    "passage": ("text", "valid_from", "valid_to"),
+}
+_CONTENT = ("text", "entity", "kind", "source", "type", "target")
 
 
 class Reviser:
@@ -29,63 +38,42 @@ class Reviser:
         """Plan the explicit changes first: what they settle is left alone by the rest."""
         for change in self.work.changes:
             if change.fields is not None:
-                self._change_fields(change)
+                self.plan.entities.change(change, change.fields)
             else:
                 self._change(change)
         for entity in self.work.entities:
             if entity.supersedes is not None:
-                self._supersede(entity)
-        self._end_former_decisions()
+                self._supersede(entity, entity.supersedes)
+        for owner, said in self.plan.stated.items():
+            if any(self._kind(item) == "decided" and self.plan.new_row(item) for item in said):
+                self._end_decisions(owner, said, None)
         if (path := self.work.batch.replaces_origin) is not None:
             self._end_missing_passages(path)
 
     # --- explicit changes -----------------------------------------------------------------------
 
-    def _change_fields(self, change: ChangeItem) -> None:
-        assert change.fields is not None  # noqa: S101 - the caller looked
-        target = change.targets[0]
-        owner = self.plan.resolve(target.given.id or target.given.entity or "")
-        state = None if owner is None else self.plan.entity_state(owner)
-        if owner is None or state is None:
-            if owner is None:
-                self.plan.refusals.append(_not_found(target))
-            return
-        for name, value in change.fields.items():
-            wanted = value
-            if name == "name":
-                self._claim(change, value, owner)
-            elif name == "aliases":
-                names = {identity_key(known) for known in state.names()}
-                others = tuple(alias for alias in value if identity_key(alias) not in names)
-                self.plan.free_aliases(f"{change.where}.fields", others, owner, "")
-                wanted = [alias.strip() for alias in value]
-            if wanted == state.value(name):
-                self.plan.rows.append({"op": "same", "of": "entity", "id": owner})
-            else:
-                self.plan.rows.append(
-                    {"op": "field", "id": owner, "field": name, "value": wanted, "reason": change.reason}
-                )
-
-    def _claim(self, change: ChangeItem, name: str, owner: str) -> None:
-        holder = self.plan.resolve(name)
-        if holder is not None and holder != owner and not looks_like_id(name):
-            self.plan.fault(
-                f"{change.where}.fields.name", f"{name!r} is already a name of another entity ({holder})"
-            )
-
     def _change(self, change: ChangeItem) -> None:
+        given = change.successor
+        ends = {
+            name: self.plan.end(f"{change.where}.successor.{name}", reference)
+            for name in ("entity", "source", "target")
+            if given is not None and (reference := getattr(given, name)) is not None
+        }
         states = self._targets(change)
-        if not states:
+        if not states or None in ends.values():
             return
         if any(self.plan.retired(state.id) for state in states):
             self.plan.fault(change.where, "retires something that this batch retires already")
             return
         if len({state.kind for state in states}) > 1:
-            self.plan.fault(change.where, "mixes kinds; revise observations, relations and passages separately")
+            problem = "mixes kinds; revise observations, relations and passages separately"
+            self.plan.fault(change.where, problem)
             return
-        status = "ended" if change.cause == "changed" else "invalidated"
         effective = change.effective or (self.plan.at if change.cause == "changed" else None)
-        successor = self._successor(change, states, effective)
+        heir = None
+        if given is not None and self._fits(change.where, given, states[0]):
+            heir = self._successor(change, states, self._row(change, given, ends, states[0], effective))
+        status = "ended" if change.cause == "changed" else "invalidated"
         for state in states:
             if effective and self.plan.at and state.valid_from is not None and state.valid_from >= effective:
                 self.plan.fault(
@@ -96,192 +84,176 @@ class Reviser:
             valid_to = effective
             if state.valid_to is not None and valid_to is not None:
                 valid_to = min(valid_to, state.valid_to)
-            self.plan.retire(state, status, successor, change.reason, valid_to)
+            self.plan.retire(state, status, heir, change.reason, valid_to)
 
     def _targets(self, change: ChangeItem) -> list[State]:
         found: dict[str, State] = {}
         for target in change.targets:
-            candidates = self._candidates(change, target)
-            active = [state for state in candidates if state.active]
+            candidates = self._candidates(target)
+            active = [state for state in candidates or () if state.active]
+            if candidates is None:
+                continue
             if not candidates:
-                self.plan.refusals.append(_not_found(target))
+                self.plan.not_found(target)
             elif not active:
                 last = max(candidates, key=lambda state: (state.invalidated_at or "", state.id))
                 self.plan.refusals.append(AlreadyRevised(last.id, last.superseded_by))
             found.update((state.id, state) for state in active)
         return list(found.values())
 
-    def _candidates(self, change: ChangeItem, target: TargetItem) -> list[State]:
-        given = target.given
-        if given.id is not None:
-            state = self.known.item(given.id.lower() if looks_like_id(given.id) else given.id)
-            if state is None or state.forgotten:
-                return []
-            if state.kind == "entity":
-                self.plan.fault(target.where, "is an entity: revise it with `fields`, or name what is said about it")
-                return []
-            return [state]
-        if given.entity is not None:
-            owner = self.plan.resolve(given.entity)
-            if owner is None:
-                return []
-            if given.text is None:
-                self.plan.fault(f"{target.where}.text", "is required: the exact text of the observation")
-                return []
-            return [
-                state
-                for state in self.known.observations(owner, same_text(given.text))
-                if target.kind in (None, state.row["kind"]) and target.valid_from in (None, state.valid_from)
-            ]
+    def _candidates(self, target: TargetItem) -> list[State] | None:
+        """Return what a target may mean, retired ones too; None where a fault says why it means nothing."""
+        if target.given.id is not None:
+            return self._by_id(target, target.given.id)
+        if target.given.entity is not None:
+            return self._by_text(target, target.given.entity)
         if target.source is None or target.target is None or target.type is None:
+            return None
+        source, end = (self.plan.entities.resolve(name) for name in (target.source, target.target))
+        return [] if source is None or end is None else self.known.relations(source, target.type, end)
+
+    def _by_id(self, target: TargetItem, item_id: str) -> list[State] | None:
+        state = self.known.item(canonical_id(item_id))
+        if state is None or state.forgotten:
             return []
-        source, end = self.plan.resolve(target.source), self.plan.resolve(target.target)
-        if source is None or end is None:
-            return []
-        return self.known.relations(source, target.type, end)
+        if state.kind == "entity":
+            problem = "is an entity: revise it with `fields`, or name what is said about it"
+            self.plan.fault(target.where, problem)
+            return None
+        return [state]
+
+    def _by_text(self, target: TargetItem, entity: str) -> list[State] | None:
+        if target.given.text is None:
+            self.plan.fault(f"{target.where}.text", "is required: the exact text of the observation")
+            return None
+        owner = self.plan.entities.resolve(entity)
+        said = [] if owner is None else self.known.observations(owner, same_text(target.given.text))
+        return [
+            state
+            for state in said
+            if target.kind in (None, state.row["kind"]) and target.valid_from in (None, state.valid_from)
+        ]
 
     # --- successors -----------------------------------------------------------------------------
 
-    def _successor(self, change: ChangeItem, states: list[State], effective: str | None) -> str | None:
-        if change.successor is None:
-            return None
-        first = states[0]
-        row = self._successor_row(change, first, effective)
-        if row is None:
-            return None
-        retired = [state.id for state in states]
-        if (standing := self._standing(row)) is not None:
-            if standing in retired:
-                self.plan.fault(f"{change.where}.successor", "says what the target says already")
-                return None
-            if (new := self.plan.new_row(standing)) is not None:
-                new["supersedes"] = [*(new.get("supersedes") or []), *retired]
-            else:
-                self.plan.rows.append({"op": "link", "of": first.kind, "id": standing, "supersedes": retired})
-            return standing
-        row["id"] = successor_id(first.id)
-        row["supersedes"] = retired
-        if self.known.item(row["id"]) is None:
-            self.plan.rows.append(row)
-        return str(row["id"])
+    def _fits(self, where: str, given: Successor, first: State) -> bool:
+        """Tell whether a successor states only what its kind has, noting what it has not."""
+        strange = sorted(given.model_fields_set - set(_SUCCEEDS[first.kind]))
+        strange = [name for name in strange if getattr(given, name) is not None]
+        for name in strange:
+            self.plan.fault(f"{where}.successor.{name}", f"is nothing that a {first.kind} has")
+        return not strange
 
-    def _successor_row(self, change: ChangeItem, first: State, effective: str | None) -> Row | None:
-        given, old = change.successor, first.row
-        assert given is not None  # noqa: S101 - the caller looked
+    def _row(
+        self,
+        change: ChangeItem,
+        given: Successor,
+        ends: dict[str, str | None],
+        first: State,
+        effective: str | None,
+    ) -> Row:
+        """Return the row of a successor, but for its id. What is left out is as in the first target."""
+        old = first.row
         valid_from, valid_to = change.successor_times
         if valid_from is None:
             valid_from = change.effective if change.cause == "changed" else old.get("valid_from")
         if effective is None and valid_to is None:
             valid_to = old.get("valid_to")
-        if first.kind == "relation":
-            ends = [self._end(change, "source", given.source, old), self._end(change, "target", given.target, old)]
-            kind = change.successor_type or old["type"]
-            if ends[0] is None or ends[1] is None:
-                return None
-            if ends[0] == ends[1]:
-                self.plan.fault(f"{change.where}.successor", "a relation from an entity to itself says nothing")
-                return None
-            row: Row = {"op": "relation", "source": ends[0], "type": kind, "target": ends[1]}
-        else:
-            if given.text is None:
-                self.plan.fault(f"{change.where}.successor.text", "is required")
-                return None
-            if first.kind == "passage":
-                kept = {k: old[k] for k in ("speaker", "tags", "visibility") if k in old}
-                row = {
-                    "op": "passage",
-                    "session": old["session"],
-                    "ordinal": old["ordinal"],
-                    "key": old["key"],
-                    "text": given.text,
-                    **kept,
-                }
-            else:
-                owner = self._end(change, "entity", given.entity, old)
-                if owner is None:
-                    return None
-                kind = change.successor_kind or old["kind"]
-                row = {"op": "observation", "entity": owner, "kind": kind, "text": given.text}
-        return {**row, "valid_from": valid_from, "valid_to": valid_to}
-
-    def _end(self, change: ChangeItem, name: str, reference: str | None, old: Row) -> str | None:
-        if reference is None:
-            return str(old[name])
-        found = self.plan.resolve(reference)
-        if found is None:
+        if valid_from is not None and valid_to is not None and valid_to <= valid_from:
             self.plan.fault(
-                f"{change.where}.successor.{name}",
-                f"no entity {reference!r} here; create it in the same batch, or check the name",
+                f"{change.where}.successor", f"ends at {valid_to}, not after {valid_from}, its start"
             )
-        return found
+        times = {"valid_from": valid_from, "valid_to": valid_to}
+        text = given.text if given.text is not None else old.get("text")
+        match first.kind:
+            case "relation":
+                source, target = ends.get("source") or old["source"], ends.get("target") or old["target"]
+                kind = change.successor_type
+                if kind is not None and kind.turned:
+                    source, target = target, source
+                kind_name = old["type"] if kind is None else kind.type
+                return {"op": "relation", "source": source, "type": kind_name, "target": target, **times}
+            case "passage":
+                kept = ("session", "ordinal", "key", "speaker", "tags", "visibility")
+                return {"op": "passage", **{name: old.get(name) for name in kept}, "text": text, **times}
+            case _:
+                owner, said = ends.get("entity") or old["entity"], change.successor_kind or old["kind"]
+                return {"op": "observation", "entity": owner, "kind": said, "text": text, **times}
+
+    def _successor(self, change: ChangeItem, states: list[State], row: Row) -> str | None:
+        """Return the id of the successor: of what says so already, else of ``row``, which is then created."""
+        where = f"{change.where}.successor"
+        retired = [state.id for state in states]
+        if (standing := self._standing(row)) is not None:
+            if standing in retired:
+                self.plan.fault(where, "says what the target says already")
+                return None
+            self._link(standing, states[0].kind, retired)
+            return standing
+        if row["op"] == "relation":
+            leaving = frozenset(retired)
+            ends = row["source"], row["type"], row["target"]
+            if not self.plan.may_relate(where, *ends, leaving):
+                return None
+        row["id"] = successor_id(retired[0])
+        row["supersedes"] = retired
+        taken = self.known.item(row["id"])
+        if taken is None:
+            self.plan.create(row)
+        elif not taken.forgotten and all(taken.row.get(name) == row.get(name) for name in _CONTENT):
+            # a store without atomic writes was stopped half-way, and is asked to complete what it began
+            self.plan.rows.append({"op": "same", "of": taken.kind, "id": taken.id})
+        else:
+            self.plan.refusals.append(AlreadyRevised(retired[0], taken.id))
+        return str(row["id"])
 
     def _standing(self, row: Row) -> str | None:
-        """Return the id of the active item that already says what ``row`` says, in the store or this batch."""
-        match row["op"]:
-            case "observation":
-                text = same_text(row["text"])
-                same = self.known.observations(row["entity"], text)
-                states = [s for s in same if s.row["kind"] == row["kind"] and s.valid_from == row["valid_from"]]
-                own = [
-                    new["id"]
-                    for new in self.plan.rows
-                    if new["op"] == "observation"
-                    and (new["entity"], new["kind"]) == (row["entity"], row["kind"])
-                    and same_text(new["text"]) == text
-                    and (new["valid_from"] == row["valid_from"] or row["valid_from"] == self.plan.at)
-                ]
-            case "relation":
-                states = self.known.relations(row["source"], row["type"], row["target"])
-                own = [
-                    new["id"]
-                    for new in self.plan.rows
-                    if new["op"] == "relation"
-                    and (new["source"], new["type"], new["target"]) == (row["source"], row["type"], row["target"])
-                ]
-            case _:
-                former = self.known.passages(row["session"], row["key"])
-                states = [s for s in former if same_text(s.row["text"]) == same_text(row["text"])]
-                own = []
-        standing = [s.id for s in states if s.active and not self.plan.retired(s.id)]
-        return next(iter([*standing, *own]), None)
+        """Return the id of what says the same as ``row`` already, in the store or this batch."""
+        if row["op"] == "observation":
+            said = self.known.observations(row["entity"], same_text(row["text"]))
+            same = [s for s in said if (s.row["kind"], s.valid_from) == (row["kind"], row["valid_from"])]
+        elif row["op"] == "relation":
+            same = self.known.relations(row["source"], row["type"], row["target"])
+        else:
+            former = self.known.passages(row["session"], row["key"])
+            same = [s for s in former if same_text(s.row["text"]) == same_text(row["text"])]
+        standing = (s.id for s in same if s.active and not self.plan.retired(s.id))
+        return next(standing, None) or self.plan.claimed(row)
+
+    def _link(self, heir: str, kind: str, retired: list[str]) -> None:
+        """Note on an item, new or standing, what it replaces."""
+        if (new := self.plan.new_row(heir)) is not None:
+            new["supersedes"] = [*(new.get("supersedes") or ()), *retired]
+        else:
+            self.plan.rows.append({"op": "link", "of": kind, "id": heir, "supersedes": retired})
 
     # --- decisions and files --------------------------------------------------------------------
 
-    def _supersede(self, entity: EntityItem) -> None:
-        assert entity.supersedes is not None  # noqa: S101 - the caller looked
-        new, old = self.plan.resolve(entity.name), self.plan.resolve(entity.supersedes)
+    def _supersede(self, entity: EntityItem, former: str) -> None:
+        new, old = self.plan.entities.resolve(entity.name), self.plan.entities.resolve(former)
         where = f"{entity.where}.supersedes"
         if old is None:
-            self.plan.fault(where, f"no decision {entity.supersedes!r} here; check the name")
+            self.plan.fault(where, f"no decision {quoted(former)} here; check the name")
         if new is None or old is None:
             return
         self.plan.relate(where, new, "supersedes", old)
-        self._end_decisions(old, self.plan.stated.get(new, ()), f"superseded by {entity.name}")
+        self._end_decisions(old, self.plan.stated.get(new, []), f"superseded by {entity.name}")
 
-    def _end_former_decisions(self) -> None:
-        for owner, said in list(self.plan.stated.items()):
-            if any(self._kind(item) == "decided" and self.plan.new_row(item) for item in said):
-                self._end_decisions(owner, said, None)
-
-    def _end_decisions(self, owner: str, said: list[str] | tuple[str, ...], reason: str | None) -> None:
+    def _end_decisions(self, owner: str, said: list[str], reason: str | None) -> None:
         """End the active `decided` and `because` of ``owner`` that were not said again just now."""
         for state in self.known.decisions(owner):
             if state.id in said or self.plan.retired(state.id):
                 continue
-            kind = state.row["kind"]
-            heirs = [item for item in said if self._kind(item) == kind] or [
-                item for item in said if self._kind(item) == "decided"
-            ]
-            heir = heirs[0] if heirs else None
+            decided = [item for item in said if self._kind(item) == "decided"]
+            alike = [item for item in said if self._kind(item) == state.row["kind"]]
+            heir = next(iter([*alike, *decided]), None)
             new = self.plan.new_row(heir) if heir else None
             effective = (new or {}).get("valid_from") or self.plan.at
             if state.valid_from is not None and state.valid_from >= effective:
                 effective = self.plan.at
+            if heir is not None:
+                self._link(heir, "observation", [state.id])
             valid_to = min(effective, state.valid_to) if state.valid_to else effective
-            if new is not None:
-                new["supersedes"] = [*(new.get("supersedes") or []), state.id]
-            elif heir is not None:
-                self.plan.rows.append({"op": "link", "of": "observation", "id": heir, "supersedes": [state.id]})
             self.plan.retire(state, "ended", heir, reason, valid_to)
 
     def _kind(self, item_id: str) -> str:
@@ -296,11 +268,3 @@ class Reviser:
         for state in self.known.passages_of_file(path):
             if state.id not in repeated and not self.plan.retired(state.id):
                 self.plan.retire(state, "ended", None, "no longer in its file")
-
-
-def _not_found(target: TargetItem) -> NotFound:
-    given = target.given
-    what = given.id or (f"{given.entity!r} with exactly this text" if given.entity else "such relation")
-    if given.source is not None:
-        what = f"{given.source!r} {given.type} {given.target!r}"
-    return NotFound(f"{target.where}: nothing here is {what}. Nothing was written.")

@@ -45,6 +45,8 @@ from rawthink_core.text import identity_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from rawthink_core.vocabulary import Status
+
 Row = dict[str, Any]
 
 CREATES: Mapping[str, ItemKind] = {
@@ -53,7 +55,6 @@ CREATES: Mapping[str, ItemKind] = {
     "relation": "relation",
     "passage": "passage",
 }
-ENTITY_FIELDS = ("name", "aliases", "entity_type", "domain", "epistemic", "visibility", "pinned", "reconstructed")
 _DEFAULTS: Mapping[str, Any] = {
     "aliases": [],
     "entity_type": "thing",
@@ -63,6 +64,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "pinned": False,
     "reconstructed": False,
 }
+ENTITY_FIELDS = ("name", *_DEFAULTS)
 
 
 def row_kind(row: Row) -> ItemKind:
@@ -72,7 +74,7 @@ def row_kind(row: Row) -> ItemKind:
 
 
 class Stamped(NamedTuple):
-    """A row, with the commit that wrote it. Sorts in the order in which rows count."""
+    """A row, with the commit that wrote it. Rows count in the order of `at`, commit and position."""
 
     at: str
     commit: str
@@ -90,7 +92,7 @@ class State:
     row: Row
     recorded_at: str
     by: Mapping[str, Any] | None = None
-    status: str = "active"
+    status: Status = "active"
     invalidated_at: str | None = None
     valid_to: str | None = None
     superseded_by: str | None = None
@@ -126,7 +128,7 @@ class State:
                 ever.extend(version.value)
         return list(dict.fromkeys(ever))
 
-    def keys(self) -> set[str]:
+    def identity_keys(self) -> set[str]:
         """Return the identity keys of every name that an entity answers to."""
         return {identity_key(name) for name in self.names()}
 
@@ -138,36 +140,32 @@ def fold(rows: Iterable[Stamped], as_of: str | None = None) -> State | None:
     retirement count: a merge of two clones can hold two of each, and both clones must agree.
     """
     state: State | None = None
-    late: list[Stamped] = []
     for stamped in sorted(rows, key=_order):
         row = stamped.row
         at = row.get("at", stamped.at)
-        if as_of is not None and at > as_of and row["op"] != "forgotten":
+        if row["op"] == "forgotten":
+            # whatever time is asked about: what was erased is not yielded, and its place is known to be taken
+            state = State(row["id"], row_kind(row), row, at, forgotten=True)
+        elif as_of is not None and at > as_of:
             continue
-        if row["op"] in CREATES:
-            if state is None or state.forgotten:
-                state = State(
-                    id=row["id"],
-                    kind=CREATES[row["op"]],
-                    row=row,
-                    recorded_at=at,
-                    by=stamped.by,
-                    valid_to=row.get("valid_to"),
-                    supersedes=list(row.get("supersedes", ())),
-                )
-        elif state is None:
-            late.append(stamped)
-        else:
+        elif row["op"] in CREATES and (state is None or state.forgotten):
+            state = State(
+                id=row["id"],
+                kind=CREATES[row["op"]],
+                row=row,
+                recorded_at=at,
+                by=stamped.by,
+                valid_to=row.get("valid_to"),
+                supersedes=list(row.get("supersedes", ())),
+            )
+        elif state is not None and not state.forgotten:
             _apply(state, row, at)
-    if state is None:
-        erased = next((s for s in late if s.row["op"] == "forgotten"), None)
-        if erased is not None:
-            state = State(erased.row["id"], row_kind(erased.row), erased.row, erased.at, forgotten=True)
     return state
 
 
 def _order(stamped: Stamped) -> tuple[str, str, int]:
-    return stamped.row.get("at", stamped.at), stamped.commit, stamped.position
+    # by commit, not by a row's own `at`: what was adopted with a date to come can be retired before that day
+    return stamped.at, stamped.commit, stamped.position
 
 
 def _apply(state: State, row: Row, at: str) -> None:
@@ -183,9 +181,6 @@ def _apply(state: State, row: Row, at: str) -> None:
             state.supersedes.extend(i for i in row["supersedes"] if i not in state.supersedes)
         case "field":
             _new_version(state, row, at)
-        case "forgotten":
-            state.forgotten = True
-            state.row = {key: state.row[key] for key in ("op", "id") if key in state.row}
 
 
 def _new_version(state: State, row: Row, at: str) -> None:
@@ -242,7 +237,11 @@ def noun(state: State, name_of: Callable[[str], str]) -> Item:
     }
     if state.kind == "observation":
         return Observation.model_construct(
-            **dated, entity=row["entity"], entity_name=name_of(row["entity"]), text=row["text"], kind=row["kind"]
+            **dated,
+            entity=row["entity"],
+            entity_name=name_of(row["entity"]),
+            text=row["text"],
+            kind=row["kind"],
         )
     if state.kind == "relation":
         return Relation.model_construct(
@@ -280,7 +279,7 @@ def ends_of(state: State) -> tuple[str, ...]:
 
 
 def holds_at(state: State, moment: str) -> bool:
-    """Tell whether the interval in which an item held contains ``moment`` (half-open; unstated ends are open)."""
+    """Tell whether an item held at ``moment``: its interval is half-open, and open where no end is stated."""
     began, ended = state.valid_from, state.valid_to
     return (began is None or began <= moment) and (ended is None or moment < ended)
 
@@ -288,5 +287,7 @@ def holds_at(state: State, moment: str) -> bool:
 def compact(row: Row) -> Row:
     """Return a row without the fields that say nothing, so that journals stay readable."""
     return {
-        key: value for key, value in row.items() if key == "value" or (value is not None and value not in ([], ()))
+        key: value
+        for key, value in row.items()
+        if key == "value" or (value is not None and value not in ([], ()))
     }

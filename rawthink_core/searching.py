@@ -10,28 +10,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rawthink_core.clock import iso
 from rawthink_core.model import Hit, Why
 from rawthink_core.operations import SearchPage, SearchQuery
 from rawthink_core.ranking import REACH, Candidate, Place, Ranked, depth_for, fuse, grouped, order, spread
 from rawthink_core.selection import Selection, selection
-from rawthink_core.text import content_tokens, query_vector
+from rawthink_core.text import content_tokens, query_vector, text_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from rawthink_core.model import ItemKind
     from rawthink_core.rows import State
 
 MAX_DEPTH = 6_400
+_TIE = 1e-6
 
 
 class Retrieved(NamedTuple):
-    """One list of (id, raw score), best first, of at most the depth asked for."""
+    """One list of (id, raw score), best first, of at most the depth asked for.
+
+    ``passages`` are those of them that are passages; None says that the engine can't tell, and makes every
+    state be looked at.
+    """
 
     items: Sequence[tuple[str, float]]
+    passages: frozenset[str] | None = None
 
 
 class Retrieval(Protocol):
@@ -61,6 +67,7 @@ class _Found:
     base: dict[str, float]
     states: dict[str, State]
     ranked: list[Ranked]
+    total: int | None
     complete: bool
 
 
@@ -69,50 +76,84 @@ def answer(query: SearchQuery, store: Retrieval, now: datetime, degraded: str | 
     terms = query_vector(query.text)
     if not terms[0]:
         return SearchPage(degraded=degraded)
-    chosen = selection(query)
+    search = _Search(query, selection(query), store, terms, now)
     depth = depth_for(query.limit)
-    found = _find(query, chosen, store, terms, depth, now)
+    found = search.find(depth)
     if query.group is None:
-        return _page(query, found, [[item] for item in found.ranked], store, now, degraded)
+        return _page(search, found, [[item] for item in found.ranked], degraded)
     while True:
-        groups = grouped(found.ranked, lambda item: _entity_of(found.states[item]), query.limit + 1)
+        groups = grouped(found.ranked, partial(_entity_of, found.states), query.limit + 1)
         if found.complete or len(groups) > query.limit or depth >= MAX_DEPTH:
-            return _page(query, found, groups, store, now, degraded)
+            found.total = len(groups) if found.complete else None
+            return _page(search, found, groups, degraded)
         depth *= 2
-        found = _find(query, chosen, store, terms, depth, now)
+        found = search.find(depth)
 
 
-def _find(
-    query: SearchQuery,
-    chosen: Selection,
-    store: Retrieval,
-    terms: tuple[list[int], list[float]],
-    depth: int,
-    now: datetime,
-) -> _Found:
-    lexical = store.lexical(terms, chosen, depth).items
-    base = fuse(lexical, depth=depth)
-    states = dict(store.states(base.keys(), chosen.as_of))
-    kept = {item: score for item, score in base.items() if _passes(chosen, states, item)}
-    scores, states = _with_neighbours(chosen, store, kept, states)
-    if query.relevant_only:
-        asked = content_tokens(query.text)
-        scores = {i: s for i, s in scores.items() if i in kept and asked & content_tokens(text_of(states[i]))}
-    used = store.last_used(scores.keys()) if chosen.as_of is None else {}
-    candidates = [_candidate(states[item], states, used, chosen, now) for item in scores]
-    return _Found(
-        scores=scores,
-        ranks={item: rank for rank, (item, _) in enumerate(lexical, 1)},
-        base=kept,
-        states=states,
-        ranked=order(scores, candidates),
-        complete=len(lexical) < depth,
-    )
+@dataclass(frozen=True, slots=True)
+class _Search:
+    query: SearchQuery
+    chosen: Selection
+    store: Retrieval
+    terms: tuple[list[int], list[float]]
+    now: datetime
 
+    def find(self, depth: int) -> _Found:
+        """Retrieve, fuse, let neighbours support each other, and order what can be in the answer."""
+        chosen = self.chosen
+        lexical = self.store.lexical(self.terms, chosen, depth)
+        base = fuse(lexical.items, depth=depth)
+        early = base.keys() if self._needs_all(lexical) else lexical.passages or frozenset()
+        states = dict(self.store.states(early, chosen.as_of))
+        kept = {i: s for i, s in base.items() if i not in early or self._passes(states, i)}
+        scores, states = _with_neighbours(chosen, self.store, kept, states)
+        if self.query.relevant_only:
+            asked = content_tokens(self.query.text)
+            scores = {
+                i: s for i, s in scores.items() if i in kept and asked & text_tokens(text_of(states[i]))
+            }
+        complete = len(lexical.items) < depth
+        return _Found(
+            scores=scores,
+            ranks={item: rank for rank, (item, _) in enumerate(lexical.items, 1)},
+            base=kept,
+            states=states,
+            ranked=self._order(scores, states),
+            total=(len(scores) if self.query.relevant_only else len(kept)) if complete else None,
+            complete=complete,
+        )
 
-def _passes(chosen: Selection, states: Mapping[str, State], item: str) -> bool:
-    state = states.get(item)
-    return state is not None and chosen.passes(state, owner_of(state, states))
+    def _needs_all(self, lexical: Retrieved) -> bool:
+        """Tell whether the state of every item found matters, not only of those that reach the answer."""
+        query = self.query
+        past = self.chosen.as_of is not None and self.chosen.needs_entity  # no index knows former fields
+        return lexical.passages is None or query.relevant_only or query.group is not None or past
+
+    def _order(self, scores: dict[str, float], states: dict[str, State]) -> list[Ranked]:
+        """Return the best items in order; ``states`` grows by those that had to be looked at.
+
+        Decay only lowers a score, so once enough items are known that none of the rest can overtake, the
+        rest need not be looked at.
+        """
+        enough = self.query.limit + 1
+        waiting = sorted((i for i in scores if i not in states), key=lambda i: (-scores[i], i))
+        ranked = self._rank([i for i in scores if i in states], scores, states)
+        while waiting:
+            if len(ranked) >= enough and scores[waiting[0]] < ranked[enough - 1].score - _TIE:
+                break
+            some, waiting = waiting[: enough + 4], waiting[enough + 4 :]
+            states.update(self.store.states(some, self.chosen.as_of))
+            known = {item.id for item in ranked} | {i for i in some if self._passes(states, i)}
+            ranked = self._rank(known, scores, states)
+        return ranked
+
+    def _rank(self, ids: Collection[str], scores: dict[str, float], states: dict[str, State]) -> list[Ranked]:
+        used = self.store.last_used(ids) if self.chosen.as_of is None else {}
+        return order(scores, [_candidate(states[item], states, used, self.chosen, self.now) for item in ids])
+
+    def _passes(self, states: Mapping[str, State], item: str) -> bool:
+        state = states.get(item)
+        return state is not None and self.chosen.passes(state, owner_of(state, states))
 
 
 def owner_of(state: State, states: Mapping[str, State]) -> State | None:
@@ -124,9 +165,9 @@ def _with_neighbours(
     chosen: Selection, store: Retrieval, scores: dict[str, float], states: dict[str, State]
 ) -> tuple[dict[str, float], dict[str, State]]:
     places = {
-        item: Place(states[item].row["session"], states[item].row["ordinal"])
+        item: Place(state.row["session"], state.row["ordinal"])
         for item in scores
-        if states[item].kind == "passage"
+        if (state := states.get(item)) is not None and state.kind == "passage"
     }
     if not places:
         return scores, states
@@ -164,26 +205,21 @@ def text_of(state: State) -> str:
     return str(state.row.get("text", ""))
 
 
-def _entity_of(state: State) -> str | None:
+def _entity_of(states: Mapping[str, State], item: str) -> str | None:
+    state = states[item]
     return state.id if state.kind == "entity" else state.row.get("entity")
 
 
-def _page(
-    query: SearchQuery,
-    found: _Found,
-    groups: list[list[Ranked]],
-    store: Retrieval,
-    now: datetime,
-    degraded: str | None,
-) -> SearchPage:
+def _page(search: _Search, found: _Found, groups: list[list[Ranked]], degraded: str | None) -> SearchPage:
+    query = search.query
     shown = [item for group in groups[: query.limit] for item in group]
     states = found.states
     heirs = {s for item in shown if (s := states[item.id].superseded_by) is not None} - states.keys()
     if heirs:
-        states = states | dict(store.states(heirs, None))
+        states = states | dict(search.store.states(heirs, None))
     return SearchPage(
-        items=tuple(_hit(query, found, states, item, now) for item in shown),
-        total=len(groups) if found.complete else None,
+        items=tuple(_hit(query, found, states, item, search.now) for item in shown),
+        total=None if found.total is None else max(found.total, len(groups)),
         truncated=len(groups) > query.limit or not found.complete,
         degraded=degraded,
     )
@@ -205,7 +241,7 @@ def _hit(
             decay=ranked.decay,
         )
     return Hit.model_construct(
-        item=cast("ItemKind", state.kind),
+        item=cast("Any", state.kind),  # relations are not searchable
         id=state.id,
         kind=row.get("kind"),
         text=state.value("name") if state.kind == "entity" else row["text"],

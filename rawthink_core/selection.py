@@ -44,10 +44,8 @@ class Selection:
 
     def passes(self, state: State, owner: State | None) -> bool:
         """Tell whether an item passes. ``owner`` is the entity of an observation (an entity is its own)."""
-        if state.forgotten or state.kind not in self.items:
-            return False
-        if state.kind != "entity" and state.status not in self.statuses:
-            return False
+        if state.forgotten or state.kind not in self.items or state.status not in self.statuses:
+            return False  # entities, which nothing retires, are active
         row = state.row
         if self.observation_kinds and row.get("kind") not in self.observation_kinds:
             return False

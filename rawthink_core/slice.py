@@ -87,7 +87,9 @@ class Slice:
             for group in _groups(state):
                 self._groups.setdefault(group, {})[state.id] = state
             if state.kind == "entity":
-                self._names.update(dict.fromkeys(state.keys(), state))
+                keys = state.identity_keys()
+                for key in keys:
+                    self._names[key] = min(state, self._names.get(key, state), key=_age)
 
     def take_wanted(self) -> Needs:
         """Return what was asked for in vain since the last call."""
@@ -95,12 +97,14 @@ class Slice:
         return Needs(**{kind: frozenset(keys) for kind, keys in wanted.items()})  # type: ignore[arg-type] # each set holds the keys of its own kind
 
     def entity_named(self, key: str) -> State | None:
-        """Return the entity that answers to an identity key."""
+        """Return the entity that answers to an identity key (the oldest, where a merge left two)."""
         return self._names.get(key) if self._known("names", key) else None
 
     def item(self, item_id: str) -> State | None:
         """Return the item with an id, an erased one too."""
-        return self._ids.get(item_id) if self._known("ids", item_id) else None
+        if item_id not in self._ids:  # what another question brought is known as well
+            self._known("ids", item_id)
+        return self._ids.get(item_id)
 
     def observations(self, entity: str, text: str) -> list[State]:
         """Return all observations of an entity with a text (compared form), oldest first."""
@@ -135,7 +139,11 @@ class Slice:
     def _group(self, kind: str, key: object) -> list[State]:
         if not self._known(kind, key):
             return []
-        return sorted(self._groups.get((kind, key), {}).values(), key=lambda s: (s.recorded_at, s.id))
+        return sorted(self._groups.get((kind, key), {}).values(), key=_age)
+
+
+def _age(state: State) -> tuple[str, str]:
+    return state.recorded_at, state.id
 
 
 def _groups(state: State) -> list[tuple[str, object]]:

@@ -28,7 +28,7 @@ ya yani yine yok zaten
 STOP_WORDS = frozenset(_ENGLISH.split() + _TURKISH.split())
 
 # Characters that are seldom part of a longer word with a meaning of its own, then whole words.
-STOP_CHARACTERS = frozenset("的了是在和与或就也都很还把被给吗呢吧啊呀么我你他她它您这那哪谁之而及其们")
+STOP_CHARACTERS = frozenset("的了是在和与或就也都很还把被给吗呢吧啊呀么什怎我你他她它您这那哪谁之而及其们")
 _CHINESE = """
 什么 怎么 为什 怎样 哪些 哪个 哪里 多少 如何 我们 你们 他们 这个 那个 这些 那些 这里 那里 是否
 因为 所以 但是 如果 已经 可以 没有 就是 还是 或者 以及 关于

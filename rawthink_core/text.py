@@ -11,9 +11,9 @@ fed the same terms, so every provider finds the same things. How text becomes te
 - Scripts without spaces give n-grams: Han, kana and hangul of 1 and 2 characters; Thai, Lao, Khmer and
   Burmese, whose single letters say nothing, of 2 and 3. Emoji and other symbols beyond ASCII stand alone.
 
-Cost is linear, and bounded for what nobody reads: the first 2^20 characters of a text are indexed, 64 of a
-word, 32 words of a run joined by symbols; a word over 16 with digits in it (a key, a hash, base64) has no
-4-grams.
+Cost is linear, and bounded for what nobody reads: the first 2^20 characters of a text are indexed and 2^12
+of a question asked, 64 of a word, 32 words of a run joined by symbols; a word over 16 with digits in it (a
+key, a hash, base64) has no 4-grams.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ _GRAM_WEIGHT = 0.5
 _ROOT = 6
 
 _MOST_CHARACTERS = 1 << 20
+_MOST_ASKED = 1 << 12
 _LONGEST_TOKEN = 1 << 12
 _LONGEST_WORD = 64
+_MOST_JOINED = 32
 _LONGEST_NUMBERED_WORD = 16
 _LONGEST_CACHED = 32
 
@@ -69,7 +71,7 @@ _EAST_ASIAN = (
 _SOUTH_EAST_ASIAN = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u17dc\u17dd"
 )
-_HIRAGANA = re.compile("[\u3041-\u3096]+")
+_HIRAGANA = re.compile("[\u3041-\u3096]")
 
 # What follows an apostrophe inside a word: English clitics, and the case endings of Turkish names.
 _ENDING = re.compile(
@@ -79,7 +81,9 @@ _ENDING = re.compile(
 )
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # Between the humps of camelCase, before the last capital of HTTPServer, and where digits begin or end.
-_SEAM = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=\D)|(?<=\D)(?=\d)")
+_SEAM = re.compile(
+    r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)"
+)
 
 _local = threading.local()
 
@@ -143,7 +147,7 @@ def query_terms(text: str) -> dict[str, float]:
     wanted: Counter[str] = Counter()
     idle: Counter[str] = Counter()
     grams: Counter[str] = Counter()
-    for token in map(_take_apart, _tokens(text)):
+    for token in map(_take_apart, _tokens(text, _MOST_ASKED)):
         wanted.update(chain(map(_stem, token.words + token.parts), token.forms))
         idle.update(map(_stem, token.stops))
         grams.update(chain.from_iterable(map(_word_grams, token.words)))
@@ -192,14 +196,19 @@ def content_tokens(text: str) -> frozenset[str]:
     """
     content: set[str] = set()
     weak: set[str] = set()
-    for token in map(_take_apart, _tokens(text)):
+    for token in map(_take_apart, _tokens(text, _MOST_ASKED)):
         content.update(map(_root, token.words))
         for form in token.forms:  # "c++" is not "c"; other forms are told apart by their words
             (content if form[-1] in "+#" else weak).add(form)
         for small, large in token.runs:
-            full = [g for g in large if g not in STOP_PAIRS and STOP_CHARACTERS.isdisjoint(g)]
-            for gram in full or set(small) - STOP_CHARACTERS:
-                (weak if _HIRAGANA.fullmatch(gram) else content).add(gram)
+            idle = STOP_PAIRS.intersection(large)
+            pairs = [g for g in large if g not in idle and STOP_CHARACTERS.isdisjoint(g)]
+            rest = set(small) - STOP_CHARACTERS.union(*idle)
+            strong = [g for g in pairs if not _HIRAGANA.search(g)] or [
+                g for g in rest if not _HIRAGANA.search(g)
+            ]
+            content.update(strong)
+            weak.update(pairs if not strong else ())
     return frozenset(content or weak)
 
 
@@ -211,11 +220,11 @@ def text_tokens(text: str) -> frozenset[str]:
 class _Token(NamedTuple):
     """What stands between two white spaces, taken apart and folded."""
 
-    words: tuple[str, ...]
-    stops: tuple[str, ...]  # stop words, unless they are joined to others: "read-through" has none
-    parts: tuple[str, ...]  # what a word is made of, and what several make together
-    forms: tuple[str, ...]  # what holds symbols, as written, after "="; and symbols that stand alone
-    runs: tuple[tuple[list[str], list[str]], ...]  # smaller and larger n-grams of what has no spaces
+    words: list[str]
+    stops: list[str]  # stop words, unless they are joined to others: "read-through" has none
+    parts: list[str]  # what a word is made of, and what several make together
+    forms: list[str]  # what holds symbols, as written, after "="; and symbols that stand alone
+    runs: list[tuple[list[str], list[str]]]  # smaller and larger n-grams of what has no spaces
 
     def ngrams(self) -> chain[str]:
         return chain.from_iterable(chain.from_iterable(self.runs))
@@ -229,20 +238,19 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns(ascii_only: bool) -> _Patterns:
-    letter, compiled = "[a-zA-Z0-9]", re.compile
+    letter, symbol, compiled, flags = "[a-zA-Z0-9]", "(?!)", re.compile, 0
     if not ascii_only:
         import regex  # type: ignore[import-untyped]  # noqa: PLC0415 - knows marks, takes 20 ms to import
 
-        letter, compiled = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]]", regex.compile
+        letter = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]]"
+        symbol, compiled, flags = r"[[\p{So}\p{Sc}\p{Sm}]--[\x00-\x7f]]", regex.compile, regex.V1
     joint = r"[-+#./:@&=_\\]{1,3}"
     tail = r"(?:\+{1,2}|\#)"
     piece = (
-        rf"(?P<east>[{_EAST_ASIAN}]+)|(?P<south>[{_SOUTH_EAST_ASIAN}]+)"
-        rf"|(?P<joined>(?:(?<![.#@$])(?<!{letter})[.#@$])?{letter}+(?:{joint}{letter}+){{0,31}}{tail}?)"
-        rf"(?:{joint}{letter}+)*"
+        rf"(?P<east>[{_EAST_ASIAN}]+)|(?P<south>[{_SOUTH_EAST_ASIAN}]+)|(?P<symbol>{symbol})"
+        rf"|(?P<joined>(?:(?<![.#@$])(?<!{letter})[.#@$])?{letter}+(?:{joint}{letter}+)*{tail}?)"
     )
     form = rf"(?<!{letter})[.#@$]{letter}+|{letter}+{tail}(?!{letter})"
-    flags = 0 if ascii_only else regex.V1
     return _Patterns(compiled(piece, flags), compiled(f"{letter}+", flags), compiled(form, flags))
 
 
@@ -259,8 +267,10 @@ def _normalized(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     return unicodedata.normalize(form, text)
 
 
-def _tokens(text: str) -> list[str]:
-    tokens = text[:_MOST_CHARACTERS].split()
+def _tokens(text: str, most: int = _MOST_CHARACTERS) -> list[str]:
+    tokens = text[:most].split()
+    if len(text) > most:
+        tokens = tokens[:-1] or tokens  # the last may be the half of a word
     if len(text) <= _LONGEST_TOKEN:
         return tokens
     return [t[i : i + _LONGEST_TOKEN] for t in tokens for i in range(0, len(t), _LONGEST_TOKEN)]
@@ -270,7 +280,7 @@ def _ids(token: str) -> tuple[int, ...]:
     return (_look_up if len(token) <= _LONGEST_CACHED else _look_up.__wrapped__)(token)
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 14)
 def _look_up(token: str) -> tuple[int, ...]:
     return tuple(map(term_id, _terms(token)))
 
@@ -299,40 +309,47 @@ def _take_apart(token: str) -> _Token:
         token = _INVISIBLE.sub("", _normalized("NFKC", token))[: 2 * _LONGEST_TOKEN]
     token = _THOUSANDS.sub("", _ENDING.sub("", token))
     pattern = _patterns(token.isascii())
-    words: list[str] = []
-    stops: list[str] = []
-    parts: list[str] = []
-    forms = [c for c in token if c > "\x7f" and unicodedata.category(c) in {"So", "Sc", "Sm"}]
-    runs: list[tuple[list[str], list[str]]] = []
+    found = _Token([], [], [], [], [])
     for piece in pattern.piece.finditer(token):
-        joined = piece["joined"]
-        if not joined:
-            size = 1 if piece["east"] else 2
-            runs.append((_grams(piece[0], size) or [piece[0]], _grams(piece[0], size + 1)))
-            continue
-        raw = pattern.word.findall(joined)
-        whole = fold(joined[: _LONGEST_WORD + 1])
+        text = piece[0]
+        if piece.lastgroup == "joined":
+            _take_words(piece["joined"], pattern, found)
+        elif piece.lastgroup == "symbol":
+            found.forms.append(text)
+        else:
+            size = 1 if piece.lastgroup == "east" else 2
+            found.runs.append((_grams(text, size) or [text], _grams(text, size + 1)))
+    return found
+
+
+def _take_words(joined: str, pattern: _Patterns, found: _Token) -> None:
+    """Take apart a word, or words joined by symbols."""
+    raw = [joined] if joined.isalnum() else pattern.word.findall(joined)[:_MOST_JOINED]
+    compound = False
+    if raw[0] != joined and len(joined) <= _LONGEST_WORD:
+        whole = fold(joined)
         together = whole.replace("-", "").replace("_", "")
-        compound = len(raw) > 1 and together.isalnum()
-        for word in filter(None, (fold(word[:_LONGEST_WORD])[:_LONGEST_WORD] for word in raw)):
-            (stops if word in STOP_WORDS and not compound else words).append(word)
-        parts.extend(chain.from_iterable(map(_parts, raw)))
-        if len(whole) > _LONGEST_WORD or joined in raw:
-            continue
+        compound = together.isalnum()
         if compound and not together.isdigit():
-            parts.append(together)
-        elif len(raw) > 1 or not together.isalnum():
-            forms.append("=" + whole)
-            forms.extend("=" + fold(form) for form in pattern.form.findall(joined) if form != joined)
-    return _Token(tuple(words), tuple(stops), tuple(parts), tuple(forms), tuple(runs))
+            found.parts.append(together)
+        else:
+            found.forms.append("=" + whole)
+            found.forms.extend("=" + fold(form) for form in pattern.form.findall(joined) if form != joined)
+    for word in raw:
+        folded = fold(word[:_LONGEST_WORD])[:_LONGEST_WORD]
+        if folded:
+            (found.stops if folded in STOP_WORDS and not compound else found.words).append(folded)
+        found.parts.extend(_parts(word))
 
 
 def _parts(word: str) -> list[str]:
-    pieces = [] if _is_key(word) else _SEAM.split(word[:_LONGEST_WORD])
+    if (word.isalpha() and word[1:].islower()) or _is_key(word):
+        return []
+    pieces = _SEAM.split(word[:_LONGEST_WORD])
     if len(pieces) == 1:
         return []
     found = [fold(piece) for piece in pieces if len(piece) > 1 or piece.isdecimal()]
-    return [piece for piece in found if piece not in STOP_WORDS]
+    return [piece for piece in found if piece and piece not in STOP_WORDS]
 
 
 def _is_key(word: str) -> bool:

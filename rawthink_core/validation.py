@@ -8,20 +8,28 @@ store can show, so that one answer names all that is wrong.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rawthink_core.clock import iso
-from rawthink_core.errors import Fault, InvalidRequest
+from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import moment
-from rawthink_core.operations import MAX_BYTES, MAX_ITEMS
+from rawthink_core.operations import MAX_BYTES, MAX_ITEMS, Successor
 from rawthink_core.text import has_substance, identity_key, same_text
 from rawthink_core.vocabulary import CAUSES, EPISTEMICS, OBSERVATION_KINDS, VISIBILITIES, Vocabulary, unknown
+from rawthink_core.work import (
+    ChangeItem,
+    EntityItem,
+    ObservationItem,
+    PassageItem,
+    RelationItem,
+    Rules,
+    TargetItem,
+    Work,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import date
-    from zoneinfo import ZoneInfo
 
     from rawthink_core.operations import (
         Batch,
@@ -31,117 +39,9 @@ if TYPE_CHECKING:
         NewObservation,
         NewPassage,
         NewRelation,
-        Successor,
         Target,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a store judges by: its vocabulary, and the zone of naive times."""
-
-    vocabulary: Vocabulary
-    zone: ZoneInfo
-
-
-@dataclass(frozen=True, slots=True)
-class EntityItem:
-    """An entity of a batch; `fields` holds only what was stated."""
-
-    where: str
-    name: str
-    key: str
-    fields: dict[str, Any]
-    aliases: tuple[str, ...] = ()
-    supersedes: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ObservationItem:
-    """An observation of a batch, its entity still a reference."""
-
-    where: str
-    entity: str
-    text: str
-    kind: str
-    valid_from: str | None = None
-    valid_to: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RelationItem:
-    """A relation of a batch with its canonical type, the arrow turned where the synonym asks for it."""
-
-    where: str
-    source: str
-    type: str
-    target: str
-    valid_from: str | None = None
-    valid_to: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PassageItem:
-    """A passage of a batch, with its key settled."""
-
-    where: str
-    text: str
-    session: str
-    key: str
-    ordinal: int | None
-    rest: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TargetItem:
-    """A target of a change, with its times and words in canonical form."""
-
-    where: str
-    given: Target
-    kind: str | None
-    valid_from: str | None
-    type: str | None
-    source: str | None
-    target: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeItem:
-    """A change of a batch in canonical form."""
-
-    where: str
-    targets: tuple[TargetItem, ...]
-    successor: Successor | None
-    successor_kind: str | None
-    successor_type: str | None
-    successor_times: tuple[str | None, str | None]
-    fields: dict[str, Any] | None
-    reason: str | None
-    cause: str
-    effective: str | None
-
-
-@dataclass(slots=True)
-class Work:
-    """A prepared batch: its items in canonical form, and what is wrong with it so far."""
-
-    batch: Batch
-    rules: Rules
-    entities: list[EntityItem] = field(default_factory=list)
-    observations: list[ObservationItem] = field(default_factory=list)
-    relations: list[RelationItem] = field(default_factory=list)
-    passages: list[PassageItem] = field(default_factory=list)
-    changes: list[ChangeItem] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-
-    @property
-    def space(self) -> str:
-        """The space that the batch writes to."""
-        return self.batch.scope.space
-
-    def fault(self, where: str, problem: str) -> None:
-        """Note something wrong."""
-        self.faults.append(Fault(where, problem))
+    from rawthink_core.vocabulary import Folded
 
 
 def prepare(batch: Batch, rules: Rules) -> Work:
@@ -164,8 +64,11 @@ def prepare(batch: Batch, rules: Rules) -> Work:
 def _check_size(work: Work) -> None:
     batch = work.batch
     if batch.size > MAX_ITEMS:
-        work.fault("batch", f"holds {batch.size} items, {MAX_ITEMS} at most; split it into batches with ids of their own")
-    texts = [*(o.text for o in batch.observations), *(p.text for p in batch.passages)]
+        work.fault(
+            "batch",
+            f"holds {batch.size} items, {MAX_ITEMS} at most; split it into batches with ids of their own",
+        )
+    texts = list(_texts(batch))
     if sum(map(len, texts)) * 4 > MAX_BYTES and sum(len(t.encode()) for t in texts) > MAX_BYTES:
         work.fault("batch", f"holds more than {MAX_BYTES // 2**20} MiB of text; split it")
     if batch.replaces_origin is not None and (
@@ -174,13 +77,29 @@ def _check_size(work: Work) -> None:
         work.fault("replaces_origin", "goes with passages only")
 
 
+def _texts(batch: Batch) -> Iterator[str]:
+    """Yield what makes a batch long."""
+    for entity in batch.entities:
+        yield entity.name
+        yield from entity.aliases
+    yield from (item.text for item in batch.observations)
+    yield from (item.text for item in batch.passages)
+    for change in batch.revisions:
+        yield change.reason or ""
+        yield (change.successor and change.successor.text) or ""
+        if change.fields is not None:
+            yield from (change.fields.name or "", *(change.fields.aliases or ()))
+
+
 def _entity(work: Work, where: str, entity: NewEntity) -> None:
     vocabulary = work.rules.vocabulary
     check_name(work, f"{where}.name", entity.name)
     for index, alias in enumerate(entity.aliases):
         check_name(work, f"{where}.aliases.{index}", alias)
     fields = check_fields(work, where, entity, vocabulary)
-    item = EntityItem(where, entity.name.strip(), identity_key(entity.name), fields, entity.aliases, entity.supersedes)
+    item = EntityItem(
+        where, entity.name.strip(), identity_key(entity.name), fields, entity.aliases, entity.supersedes
+    )
     work.entities.append(item)
 
 
@@ -204,9 +123,13 @@ def check_fields(
         if fields["domain"] is None:
             work.fault(f"{where}.domain", vocabulary.unknown_domain(given.domain))
     if given.epistemic is not None:
-        fields["epistemic"] = _word(work, f"{where}.epistemic", "epistemic status", given.epistemic, EPISTEMICS)
+        fields["epistemic"] = _word(
+            work, f"{where}.epistemic", "epistemic status", given.epistemic, EPISTEMICS
+        )
     if given.visibility is not None:
-        fields["visibility"] = _word(work, f"{where}.visibility", "visibility", given.visibility, VISIBILITIES)
+        fields["visibility"] = _word(
+            work, f"{where}.visibility", "visibility", given.visibility, VISIBILITIES
+        )
     if given.pinned is not None:
         fields["pinned"] = given.pinned
     return fields
@@ -223,7 +146,6 @@ def _word(work: Work, where: str, what: str, word: str, allowed: Sequence[str]) 
 
 def _observation(work: Work, where: str, given: NewObservation) -> None:
     _not_blank(work, f"{where}.text", given.text)
-    _not_blank(work, f"{where}.entity", given.entity)
     kind = _word(work, f"{where}.kind", "observation kind", given.kind, OBSERVATION_KINDS)
     times = _interval(work, where, given.valid_from, given.valid_to)
     work.observations.append(ObservationItem(where, given.entity, given.text, kind, *times))
@@ -233,19 +155,17 @@ def _relation(work: Work, where: str, given: NewRelation) -> None:
     folded = work.rules.vocabulary.relation(given.type)
     if folded is None:
         work.fault(f"{where}.type", work.rules.vocabulary.unknown_relation(given.type))
-        return
-    _not_blank(work, f"{where}.source", given.source)
-    _not_blank(work, f"{where}.target", given.target)
-    ends = (given.target, given.source) if folded.turned else (given.source, given.target)
     times = _interval(work, where, given.valid_from, given.valid_to)
-    work.relations.append(RelationItem(where, ends[0], folded.type, ends[1], *times))
+    work.relations.append(RelationItem(where, given.source, folded, given.target, *times))
 
 
 def _passage(work: Work, where: str, given: NewPassage) -> None:
     _not_blank(work, f"{where}.text", given.text)
     path = work.batch.replaces_origin
     if path is not None and (given.origin is None or given.origin.path != path):
-        work.fault(f"{where}.origin", f"the batch replaces the passages of {path!r}, this one is not from there")
+        work.fault(
+            f"{where}.origin", f"the batch replaces the passages of {path!r}, this one is not from there"
+        )
     rest: dict[str, Any] = {
         "speaker": given.speaker,
         "tags": list(dict.fromkeys(given.tags)),
@@ -254,6 +174,8 @@ def _passage(work: Work, where: str, given: NewPassage) -> None:
     }
     if given.visibility is not None:
         rest["visibility"] = _word(work, f"{where}.visibility", "visibility", given.visibility, VISIBILITIES)
+    if given.key is not None:
+        _not_blank(work, f"{where}.key", given.key)  # a key shared by chance would end what stands under it
     key = given.key if given.key is not None else text_key(given.text)
     work.passages.append(PassageItem(where, given.text, given.session, key, given.ordinal, rest))
 
@@ -270,40 +192,45 @@ def _change(work: Work, where: str, given: Change) -> None:
         work.fault(f"{where}.effective", "goes with cause 'changed'; what is corrected never was so")
     fields = None
     if given.fields is not None:
-        fields = _entity_fields(work, where, given)
-    successor, kind, folded_type = given.successor, None, None
-    times: tuple[str | None, str | None] = (None, None)
-    if successor is not None:
-        if successor.text is not None:
-            _not_blank(work, f"{where}.successor.text", successor.text)
-        if successor.kind is not None:
-            kind = _word(work, f"{where}.successor.kind", "observation kind", successor.kind, OBSERVATION_KINDS)
-        if successor.type is not None:
-            folded = work.rules.vocabulary.relation(successor.type)
-            if folded is None or folded.turned:
-                work.fault(f"{where}.successor.type", work.rules.vocabulary.unknown_relation(successor.type))
-            folded_type = folded.type if folded else None
-        times = _interval(work, f"{where}.successor", successor.valid_from, successor.valid_to)
+        fields = _entity_fields(work, f"{where}.fields", given.fields)
+        if given.successor is not None or len(given.targets) != 1 or given.effective is not None:
+            work.fault(
+                f"{where}.fields", "changes one entity: exactly one target, no successor, no effective time"
+            )
     targets = tuple(_target(work, f"{where}.targets.{n}", t) for n, t in enumerate(given.targets))
-    work.changes.append(
-        ChangeItem(where, targets, successor, kind, folded_type, times, fields, given.reason, cause, effective)
+    kind, folded, times = _successor(work, f"{where}.successor", given.successor or Successor())
+    item = ChangeItem(
+        where, targets, given.successor, kind, folded, times, fields, given.reason, cause, effective
     )
+    work.changes.append(item)
 
 
-def _entity_fields(work: Work, where: str, given: Change) -> dict[str, Any]:
-    assert given.fields is not None  # noqa: S101 - narrows for the reader and the type checker
-    fields = check_fields(work, f"{where}.fields", given.fields, work.rules.vocabulary)
-    if given.fields.name is not None:
-        check_name(work, f"{where}.fields.name", given.fields.name)
-        fields["name"] = given.fields.name.strip()
-    if given.fields.aliases is not None:
-        for index, alias in enumerate(given.fields.aliases):
-            check_name(work, f"{where}.fields.aliases.{index}", alias)
-        fields["aliases"] = list(given.fields.aliases)
+def _successor(
+    work: Work, where: str, given: Successor
+) -> tuple[str | None, Folded | None, tuple[str | None, str | None]]:
+    """Return the kind, type and interval of a successor in canonical form."""
+    if given.text is not None:
+        _not_blank(work, f"{where}.text", given.text)
+    kind = given.kind
+    if kind is not None:
+        kind = _word(work, f"{where}.kind", "observation kind", kind, OBSERVATION_KINDS)
+    folded = None
+    if given.type is not None and (folded := work.rules.vocabulary.relation(given.type)) is None:
+        work.fault(f"{where}.type", work.rules.vocabulary.unknown_relation(given.type))
+    return kind, folded, _interval(work, where, given.valid_from, given.valid_to)
+
+
+def _entity_fields(work: Work, where: str, given: EntityFields) -> dict[str, Any]:
+    fields = check_fields(work, where, given, work.rules.vocabulary)
+    if given.name is not None:
+        check_name(work, f"{where}.name", given.name)
+        fields["name"] = given.name.strip()
+    if given.aliases is not None:
+        for index, alias in enumerate(given.aliases):
+            check_name(work, f"{where}.aliases.{index}", alias)
+        fields["aliases"] = [alias.strip() for alias in given.aliases]
     if not fields:
-        work.fault(f"{where}.fields", "names no field to change")
-    if given.successor is not None or len(given.targets) != 1 or given.effective is not None:
-        work.fault(f"{where}.fields", "changes one entity: exactly one target, no successor, no effective time")
+        work.fault(where, "names no field to change")
     return fields
 
 
@@ -312,7 +239,9 @@ def _target(work: Work, where: str, given: Target) -> TargetItem:
     by_entity = given.entity is not None
     by_ends = given.source is not None or given.target is not None or given.type is not None
     if by_id + by_entity + by_ends != 1:
-        work.fault(where, "name it by `id`, or by `entity` and exact `text`, or by `source`, `type` and `target`")
+        work.fault(
+            where, "name it by `id`, or by `entity` and exact `text`, or by `source`, `type` and `target`"
+        )
     folded = None
     if by_ends:
         if given.source is None or given.target is None or given.type is None:

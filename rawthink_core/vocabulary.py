@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from rawthink_core.errors import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
@@ -103,7 +105,9 @@ class Vocabulary:
     entity_types: tuple[str, ...] = _ENTITY_TYPES
     domains: tuple[str, ...] = _DOMAINS
     relations: tuple[str, ...] = _RELATIONS
-    relation_aliases: Mapping[str, Folded] = field(default_factory=lambda: MappingProxyType(_RELATION_ALIASES))
+    relation_aliases: Mapping[str, Folded] = field(
+        default_factory=lambda: MappingProxyType(_RELATION_ALIASES)
+    )
     legacy_types: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(_LEGACY_TYPES))
 
     def extended(
@@ -117,19 +121,23 @@ class Vocabulary:
         """Return a vocabulary that also holds these words.
 
         ``relation_aliases`` maps a synonym to a type; ``"<uses"`` (a leading ``<``) turns the arrow round.
-        Raises ValueError when an alias points at a type that does not exist.
+        Raises ValueError when a word is blank, or an alias is itself a type, or points at none.
         """
-        types = (*self.relations, *(word for word in relations if word not in self.relations))
+        types = _joined(self.relations, relations)
         aliases = dict(self.relation_aliases)
         for alias, target in (relation_aliases or {}).items():
-            folded = Folded(target.removeprefix("<"), turned=target.startswith("<"))
+            folded = Folded(target.removeprefix("<").strip(), turned=target.startswith("<"))
             if folded.type not in types:
                 raise ValueError(f"relation alias {alias!r}: {unknown('relation type', folded.type, types)}")
+            if not _slug(alias) or _match(alias, types) is not None:
+                raise ValueError(
+                    f"relation alias {alias!r}: is blank or a relation type itself, so it can't be folded"
+                )
             aliases[_slug(alias)] = folded
         return replace(
             self,
-            entity_types=(*self.entity_types, *(w for w in entity_types if w not in self.entity_types)),
-            domains=(*self.domains, *(w for w in domains if w not in self.domains)),
+            entity_types=_joined(self.entity_types, entity_types),
+            domains=_joined(self.domains, domains),
             relations=types,
             relation_aliases=MappingProxyType(aliases),
         )
@@ -152,9 +160,9 @@ class Vocabulary:
         """Say what is wrong with an entity type, what is allowed, and what was probably meant."""
         hint = unknown("entity type", word, self.entity_types)
         if self.domain(word) is not None:
-            return f"{hint}. {word!r} is a domain: what a thing is about goes into `domain`"
+            return f"{hint}. {quoted(word)} is a domain: what a thing is about goes into `domain`"
         if (meant := self.legacy_types.get(_slug(word).replace("_", "-"))) is not None:
-            return f"{hint}. Elsewhere {word!r} is called {meant!r} here"
+            return f"{hint}. Elsewhere {quoted(word)} is called {meant!r} here"
         return hint
 
     def unknown_domain(self, word: str) -> str:
@@ -187,6 +195,17 @@ class Vocabulary:
         return folded, None if folded == Folded(word) else word
 
 
+def _joined(known: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
+    """Return a closed list with words added, each once."""
+    words = list(known)
+    for word in added:
+        if not _slug(word):
+            raise ValueError("a word of the vocabulary can't be blank")
+        if _match(word, words) is None:
+            words.append(word)
+    return tuple(words)
+
+
 def _match(word: str, allowed: Collection[str]) -> str | None:
     """Match a word exactly, else by its slug: `Open Question` is `open-question`."""
     if word in allowed:
@@ -201,7 +220,7 @@ def unknown(what: str, word: str, allowed: Collection[str], also: Collection[str
 
     near = difflib.get_close_matches(word.strip().casefold(), [*allowed, *also], n=1, cutoff=0.6)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {what} {word!r}.{meant} Allowed: {', '.join(allowed)}"
+    return f"unknown {what} {quoted(word)}.{meant} Allowed: {', '.join(allowed)}"
 
 
 DEFAULT_VOCABULARY = Vocabulary()

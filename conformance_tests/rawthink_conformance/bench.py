@@ -112,7 +112,11 @@ class Bench:
     async def open(self, world: World | None = None) -> Provider:
         """Make and open a provider, on this bench's world where none is given."""
         provider = self.subject.make_provider(world or self.world)
-        await provider.open()
+        try:
+            await provider.open()
+        except BaseException:
+            await provider.close()
+            raise
         self._open.append(provider)
         return provider
 

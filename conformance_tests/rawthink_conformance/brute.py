@@ -38,7 +38,7 @@ def _asked_for(wanted: Needs, state: State) -> bool:
         return False
     match state.kind:
         case "entity":
-            return bool(state.keys() & wanted.names)
+            return bool(state.identity_keys() & wanted.names)
         case "observation":
             decides = state.active and row["kind"] in ("decided", "because")
             said = (row["entity"], same_text(row["text"])) in wanted.texts

@@ -88,7 +88,7 @@ async def _attempt(requirement: Requirement, subject: Subject) -> str:
     async with Bench(subject) as bench:
         info = bench.provider.info
         if requirement.capability is not None and not info.can(requirement.capability):
-            if (refusal := _REFUSALS.get(requirement.capability)) is not None:
+            if (refusal := VERBS.get(requirement.capability)) is not None:
                 what = f"`{requirement.capability}` is not declared, so it must be refused"
                 error = await refused(UnsupportedOperation, refusal(bench.space()), what)
                 if error.provider != info.name:
@@ -111,17 +111,14 @@ def _declared(verb: str, info: ProviderInfo) -> bool:
     return verb not in set(Capability) or info.can(Capability(verb))
 
 
-async def _drain(space: Space) -> object:
-    return await space.export()
-
-
-_REFUSALS: Mapping[Capability, Callable[[Space], Awaitable[object]]] = {
+# For each capability that has a verb or an argument of its own: the smallest call that needs it.
+VERBS: Mapping[Capability, Callable[[Space], Awaitable[object]]] = {
     Capability.GET: lambda space: space.get("an id"),
     Capability.SCAN: lambda space: space.scan(),
     Capability.GRAPH: lambda space: space.graph("a name"),
     Capability.HISTORY: lambda space: space.history(name="a name"),
     Capability.FORGET: lambda space: space.forget(ids=["an id"]),
-    Capability.EXPORT: _drain,
+    Capability.EXPORT: lambda space: space.export(),
     Capability.RESTORE: lambda space: space.restore([]),
     Capability.MAINTAIN: lambda space: space.provider.maintain(Maintain(scope=space.scope)),
     Capability.AS_OF: lambda space: space.search("words", as_of="2026-01-01"),

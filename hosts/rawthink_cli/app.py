@@ -1,6 +1,6 @@
 """What one run of the command line knows: the global options, the memory they lead to, and how it answers.
 
-`App` is the object of every command (`click.pass_obj`). The core is imported when a memory is opened, not before.
+`App` is the object of every command (`click.pass_obj`). The core is imported when a memory is opened.
 """
 
 from __future__ import annotations
@@ -168,12 +168,18 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 def global_options() -> list[click.Parameter]:
     """Return the options that every command takes, before or after its name."""
     return [
-        click.Option(["--json"], is_flag=True, expose_value=False, callback=_keep, help="Print one JSON document."),
+        click.Option(
+            ["--json"], is_flag=True, expose_value=False, callback=_keep, help="Print one JSON document."
+        ),
         click.Option(
             ["--space"], metavar="NAME", expose_value=False, callback=_keep, help="The memory to work in."
         ),
         click.Option(
-            ["--vault"], metavar="DIR", expose_value=False, callback=_keep, help="Folder of your memory and notes."
+            ["--vault"],
+            metavar="DIR",
+            expose_value=False,
+            callback=_keep,
+            help="Folder of your memory and notes.",
         ),
         click.Option(
             ["--provider"], metavar="NAME", expose_value=False, callback=_keep, help="The backend to use."
@@ -188,11 +194,12 @@ GLOBAL = ("json", "space", "vault", "provider", "config")
 
 
 class Verb(click.Command):
-    """A command of ours: takes the global options too, and names them in one line of its help."""
+    """A command of ours: takes the global options too, and shows examples in its help."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += global_options()
+        self.examples = examples.strip().splitlines()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the names of the global ones."""
@@ -203,3 +210,10 @@ class Verb(click.Command):
         named = ", ".join(f"--{name}" for name in GLOBAL)
         formatter.write_paragraph()
         formatter.write_text(f"Also {named}, as in `rawthink --help`.")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Write the examples, as they are typed."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")

@@ -14,13 +14,29 @@ if TYPE_CHECKING:
     from rawthink_core.memory import Memory
     from rawthink_core.operations import RecordReceipt
 
+_EXAMPLES = r"""
+rawthink decide "api/cache: read-through" --domain software \
+    --decided "cache reads in the process itself" \
+    --because "one page asks for the same recipe twenty times" \
+    --rejected "Redis — one more thing to run"
+"""
 
-@click.command("decide", cls=Verb)
+
+@click.command("decide", cls=Verb, examples=_EXAMPLES)
 @click.argument("name")
 @click.option("--decided", required=True, metavar="TEXT", help="What was decided.")
-@click.option("--because", multiple=True, required=True, metavar="TEXT", help="A reason. May stand more than once.")
-@click.option("--rejected", multiple=True, metavar="'OPTION — WHY'", help="What was rejected, and why. May stand more than once.")
-@click.option("--domain", metavar="DOMAIN", help="What it is about: software, music, … (new decisions need it).")
+@click.option(
+    "--because", multiple=True, required=True, metavar="TEXT", help="A reason. May stand more than once."
+)
+@click.option(
+    "--rejected",
+    multiple=True,
+    metavar="'OPTION — WHY'",
+    help="What was rejected, and why. May stand more than once.",
+)
+@click.option(
+    "--domain", metavar="DOMAIN", help="What it is about: software, music, … (new decisions need it)."
+)
 @click.option("--touches", multiple=True, metavar="TEXT", help="What it affects. May stand more than once.")
 @click.option("--supersedes", metavar="NAME", help="Another decision, which this one replaces.")
 @click.option("--epistemic", type=click.Choice(EPISTEMICS), help="How sure this is.")
@@ -29,15 +45,8 @@ if TYPE_CHECKING:
 @click.option("--batch-id", metavar="ID", help="Makes a retry safe: the same id is written once.")
 @click.option("--ids", is_flag=True, help="Print the id of each item.")
 @click.pass_obj
-def command(app: App, *, ids: bool, **given: Any) -> None:
-    """Record a decision under a NAME. Deciding again under the same name ends what was decided before.
-
-    \b
-    rawthink decide "api/cache: read-through" --domain software \\
-        --decided "cache reads in the process itself" \\
-        --because "one page asks for the same recipe twenty times" \\
-        --rejected "Redis — one more thing to run"
-    """
+def command(app: App, /, *, ids: bool, **given: Any) -> None:
+    """Record a decision under a NAME. Deciding again under the same name ends what was decided before."""
     if given["valid_from"]:
         given["valid_from"] = _date(given["valid_from"])
     app.places = {

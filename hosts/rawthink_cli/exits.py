@@ -27,6 +27,7 @@ MEANINGS = {
 }
 
 _FIELDS_HINT = re.compile(r"to change it, revise the entity with fields \{(\w+): '([^']*)'\}")
+_AT_PLACE = re.compile(r"^([a-z_]+(?:\.\w+)+): ")
 
 
 def code_of(error: Exception) -> int:
@@ -59,14 +60,16 @@ def explain(error: Exception, places: Mapping[str, str]) -> tuple[str, list[dict
     from rawthink_core.errors import InvalidRequest  # noqa: PLC0415 - only a failure needs it
 
     if not isinstance(error, InvalidRequest):
-        return str(error), []
+        return _AT_PLACE.sub(lambda found: f"{_place(found[1], places)}: ", str(error)), []
     faults = [
         {"where": _place(fault.where, places), "problem": _FIELDS_HINT.sub(_as_command, fault.problem)}
         for fault in error.faults
     ]
     if type(error) is not InvalidRequest:
         return str(error), faults
-    lines = [f"{fault['where']}: {fault['problem']}" if fault["where"] else fault["problem"] for fault in faults]
+    lines = [
+        f"{fault['where']}: {fault['problem']}" if fault["where"] else fault["problem"] for fault in faults
+    ]
     if len(lines) == 1:
         return lines[0], faults
     return f"{len(lines)} faults, nothing was written:" + "".join(f"\n  - {line}" for line in lines), faults
@@ -76,7 +79,7 @@ def _place(where: str, places: Mapping[str, str]) -> str:
     if where in places:
         return places[where]
     for pattern, option in places.items():
-        if "*" in pattern and re.fullmatch(re.escape(pattern).replace(r"\*", r"\d+"), where):
+        if "*" in pattern and re.fullmatch(re.escape(pattern).replace(r"\*", "[^.]+"), where):
             return option
     last = re.sub(r"\.\d+$", "", where)
     return f"--{last.replace('_', '-')}" if re.fullmatch(r"[a-z]+(_[a-z]+)*", last) and places else where

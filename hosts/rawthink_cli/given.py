@@ -37,7 +37,9 @@ def split_relation(text: str) -> dict[str, str]:
     """Return the type and target of ``TYPE: TARGET``. Only the first colon counts."""
     kind, colon, target = text.partition(":")
     if not colon or not kind.strip() or not target.strip():
-        raise click.UsageError(f"--relation {text!r}: write it as 'TYPE: TARGET', as in 'depends_on: api/cache'")
+        raise click.UsageError(
+            f"--relation {text!r}: write it as 'TYPE: TARGET', as in 'depends_on: api/cache'"
+        )
     return {"type": kind.strip(), "target": target.strip()}
 
 
@@ -61,4 +63,6 @@ def split_fields(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _switch(value: str) -> Any:
-    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(value.lower(), value)
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+        value.lower(), value
+    )

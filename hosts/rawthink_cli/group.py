@@ -6,6 +6,7 @@ in the entry point group ``rawthink.commands``, and are looked up when a name is
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -56,8 +57,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 }
 TABLE = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
-EPILOG = "Exit codes:  " + "  ".join(f"{code} {text.split(';')[0].split(',')[0]}" for code, text in exits.MEANINGS.items())
-
 
 class Rawthink(click.Group):
     """The group of all commands. Imports one only when it is asked for."""
@@ -66,7 +65,7 @@ class Rawthink(click.Group):
         """Return the names of the table."""
         return list(TABLE)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         """Return a command of the table, else one that a distribution registered under the name."""
         entry = TABLE.get(cmd_name)
         if entry is not None and entry.module:
@@ -100,16 +99,22 @@ class Rawthink(click.Group):
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), text) for code, text in exits.MEANINGS.items()])
 
-    def main(self, args: Sequence[str] | None = None, *positional: Any, **extra: Any) -> NoReturn:  # type: ignore[override] # never returns
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002 - click's signature; we always end the process
+        **extra: Any,
+    ) -> NoReturn:
         """Run, and exit with the code of what happened. Never shows a traceback for an error of ours."""
         given = list(sys.argv[1:] if args is None else args)
         app = extra.pop("obj", None) or App()
-        extra.pop("standalone_mode", None)
         if "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
             extra["color"] = False
         wants_json = "--json" in given[: given.index("--")] if "--" in given else "--json" in given
         try:
-            result = super().main(given, *positional, standalone_mode=False, obj=app, **extra)
+            result = super().main(given, prog_name, complete_var, standalone_mode=False, obj=app, **extra)
             sys.stdout.flush()
         except BrokenPipeError:
             _drop_output()
@@ -130,10 +135,15 @@ def _registered(name: str) -> click.Command | None:
     import importlib.metadata  # noqa: PLC0415 - 30 ms that --help does not have
 
     for point in importlib.metadata.entry_points(group=COMMANDS, name=name):
-        loaded = point.load()
+        try:
+            loaded = point.load()
+        except ImportError as error:
+            raise click.ClickException(f"the plugin command {name!r} can't be loaded: {error}") from error
         if isinstance(loaded, click.Command):
             return loaded
-        raise click.ClickException(f"the plugin command {name!r} ({point.value}) is no click command; ask its author")
+        raise click.ClickException(
+            f"the plugin command {name!r} ({point.value}) is no click command; ask its author"
+        )
     return None
 
 
@@ -170,9 +180,15 @@ def _failed(error: Exception, app: App) -> int:
         code = exits.code_of(error)
         message, faults = exits.explain(error, app.places)
     elif isinstance(error, OSError):
-        code, message = exits.FAILED, f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        code, message = (
+            exits.FAILED,
+            f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""),
+        )
     else:
-        code, message = exits.BUG, f"{kind}: {error} - this is a fault of rawthink; please report what follows"
+        code, message = (
+            exits.BUG,
+            f"{kind}: {error} - this is a fault of rawthink; please report what follows",
+        )
         import traceback  # noqa: PLC0415 - only a bug needs it
 
         hint = "\n" + "".join(traceback.format_exception(error))
@@ -188,11 +204,8 @@ def _failed(error: Exception, app: App) -> int:
 
 def _drop_output() -> None:
     """Send what is still to be flushed nowhere, so that the interpreter does not complain at its end."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -5,8 +5,10 @@ Only what every run needs is imported here; ``rawthink --help`` costs one import
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import warnings
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -15,6 +17,8 @@ def main() -> None:
     """Run the command line and exit with its code (they are listed in ``docs/cli.md``)."""
     try:
         _set_up_streams()
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")  # they speak to programmers, who can ask for them with -W
         from rawthink_cli.group import rawthink  # noqa: PLC0415 - Ctrl-C during the imports is quiet too
 
         rawthink.main(prog_name="rawthink")
@@ -43,10 +47,8 @@ def _set_up_streams() -> None:
 def _leave(code: int) -> None:
     """Leave at once, without waiting for threads: a write is whole or absent whenever we stop."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError):
             stream.flush()
-        except OSError:
-            pass
     os._exit(code)
 
 

@@ -60,15 +60,14 @@ def wrap(text: str, columns: int = COLUMNS, first: str = "", rest: str | None = 
     lead = first
     for paragraph in safe(text).split("\n"):
         line, used = lead, width(lead)
-        empty = True
+        begun = broken = False
         for unit in _units(paragraph.expandtabs()):
-            size = width(unit)
-            if not empty and used + width(unit.rstrip()) > columns:
+            if begun and used + width(unit.rstrip()) > columns:
                 lines.append(line.rstrip())
-                line, used, empty = indent, width(indent), True
-            if empty and unit.isspace():
-                continue
-            line, used, empty = line + unit, used + size, False
+                line, used, begun, broken = indent, width(indent), False, True
+            if unit.isspace() and broken and not begun:
+                continue  # the space at which the line was broken; a text's own indentation stays
+            line, used, begun = line + unit, used + width(unit), begun or not unit.isspace()
         lines.append(line.rstrip())
         lead = indent
     return lines

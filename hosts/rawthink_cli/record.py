@@ -42,36 +42,51 @@ _PLACES = {
 }
 _BATCH = ("entities", "observations", "relations", "passages", "revisions", "batch_id", "replaces_origin")
 
+_EXAMPLES = r"""
+rawthink record "cache stampede" --type finding --domain software \
+    "all keys expire at 04:00" --relation "caused_by: api/cache"
+rawthink record --session standup-0412 --speaker Ada "the import runs"
+rawthink record --from-json batch.json
+"""
 
-@click.command("record", cls=Verb)
+
+@click.command("record", cls=Verb, examples=_EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[NAME] [TEXT]...")
-@click.option("--type", "entity_type", metavar="TYPE", help="What NAME is: finding, rule, artifact, … (new ones need it).")
+@click.option(
+    "--type",
+    "entity_type",
+    metavar="TYPE",
+    help="What NAME is: finding, rule, artifact, … (new ones need it).",
+)
 @click.option("--domain", metavar="DOMAIN", help="What NAME is about: software, music, … (new ones need it).")
 @click.option("--kind", type=click.Choice(OBSERVATION_KINDS), help="What kind of statement each TEXT is.")
-@click.option("--relation", "relations", multiple=True, metavar="'TYPE: TARGET'", help="Relate NAME to another entity.")
+@click.option(
+    "--relation", "relations", multiple=True, metavar="'TYPE: TARGET'", help="Relate NAME to another entity."
+)
 @click.option("--alias", "aliases", multiple=True, metavar="NAME", help="Another name that it answers to.")
 @click.option("--epistemic", type=click.Choice(EPISTEMICS), help="How sure this is.")
 @click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see it.")
 @click.option("--pin", is_flag=True, help="Keep it from fading in searches.")
-@click.option("--valid-from", metavar="DATE", help="Since when it has been so; for a passage, when it was said.")
+@click.option(
+    "--valid-from", metavar="DATE", help="Since when it has been so; for a passage, when it was said."
+)
 @click.option("--valid-to", metavar="DATE", help="Until when it was so.")
-@click.option("--session", metavar="NAME", help="Record each TEXT as a passage of this session, about no NAME.")
+@click.option(
+    "--session", metavar="NAME", help="Record each TEXT as a passage of this session, about no NAME."
+)
 @click.option("--speaker", metavar="NAME", help="Who said the passage.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag of the passage.")
-@click.option("--key", metavar="ID", help="The passage's place in its session: a new text there replaces the old.")
-@click.option("--from-json", "source", metavar="FILE", help="Read a whole batch from a file, or from stdin (-).")
+@click.option(
+    "--key", metavar="ID", help="The passage's place in its session: a new text there replaces the old."
+)
+@click.option(
+    "--from-json", "source", metavar="FILE", help="Read a whole batch from a file, or from stdin (-)."
+)
 @click.option("--batch-id", metavar="ID", help="Makes a retry safe: the same id is written once.")
 @click.option("--ids", is_flag=True, help="Print the id of each item.")
 @click.pass_obj
-def command(app: App, *, source: str | None, ids: bool, **given: Any) -> None:
-    """Record something under a NAME, each TEXT a statement of its own.
-
-    \b
-    rawthink record "cache stampede" --type finding --domain software \\
-        "all keys expire at 04:00" --relation "caused_by: api/cache"
-    rawthink record --session standup-0412 --speaker Ada "the import runs"
-    rawthink record --from-json batch.json
-    """
+def command(app: App, /, *, source: str | None, ids: bool, **given: Any) -> None:
+    """Record something under a NAME, each TEXT a statement of its own."""
     batch = _from_json(source, given) if source is not None else _typed(given)
     app.places = {"id": "--batch-id"} if source is not None else _PLACES
 
@@ -85,7 +100,9 @@ def command(app: App, *, source: str | None, ids: bool, **given: Any) -> None:
 def _from_json(source: str, given: dict[str, Any]) -> dict[str, Any]:
     batch_id = given.pop("batch_id")
     if any(value not in (None, (), False) for value in given.values()):
-        raise click.UsageError("--from-json takes the whole batch from the file; only --batch-id goes with it")
+        raise click.UsageError(
+            "--from-json takes the whole batch from the file; only --batch-id goes with it"
+        )
     batch = read_json(source)
     if not isinstance(batch, dict) or not batch.keys() <= set(_BATCH):
         raise click.UsageError(f"{source}: a batch is a JSON object with some of {', '.join(_BATCH)}")
@@ -117,10 +134,16 @@ def _passages(given: dict[str, Any]) -> dict[str, Any]:
     wrong = ("entity_type", "domain", "kind", "relations", "aliases", "epistemic", "pin", "valid_to")
     if stray := next((name for name in wrong if given[name]), None):
         option = {"entity_type": "type", "relations": "relation", "aliases": "alias"}.get(stray, stray)
-        raise click.UsageError(f"--{option.replace('_', '-')} does not go with --session: a passage is about no entity")
+        raise click.UsageError(
+            f"--{option.replace('_', '-')} does not go with --session: a passage is about no entity"
+        )
     if not given["words"]:
         raise click.UsageError("missing TEXT: what was said in the session?")
     if given["key"] and len(given["words"]) > 1:
         raise click.UsageError("--key names one place, so it goes with one TEXT")
-    fields = {key: given[key] for key in ("session", "speaker", "key", "visibility", "valid_from", "tags") if given[key]}
+    fields = {
+        key: given[key]
+        for key in ("session", "speaker", "key", "visibility", "valid_from", "tags")
+        if given[key]
+    }
     return {"passages": [{"text": text, **fields} for text in given["words"]], "batch_id": given["batch_id"]}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rawthink_core.operations import Advice, RecordReceipt
 
 INDENT = "   "
+_EXCERPT_LINES = 8
+_EXCERPT_CHARACTERS = 2_000
 
 
 class Teller(NamedTuple):
@@ -41,6 +43,14 @@ class Teller(NamedTuple):
         """Return lines of a text of the store."""
         return paper.wrap(text, self.columns, first, rest)
 
+    def excerpt(self, text: str, first: str = INDENT, rest: str | None = None) -> list[str]:
+        """Return the first lines of a text, and say where there is more."""
+        lines = self.text(text[:_EXCERPT_CHARACTERS], first, rest)
+        if len(lines) > _EXCERPT_LINES or len(text) > _EXCERPT_CHARACTERS:
+            more = f"… {len(text):,} characters in all; `rawthink show ID` prints them (--ids)"
+            return [*lines[:_EXCERPT_LINES], *paper.wrap(more, self.columns, INDENT)]
+        return lines
+
     def label(self, item_id: str) -> list[str]:
         """Return the line that names an id, where ids were asked for."""
         return [f"{INDENT}id {item_id}"] if self.ids else []
@@ -56,13 +66,15 @@ def teller_for(memory: Memory, columns: int, *, ids: bool = False) -> Teller:
 
 def hit(tell: Teller, found: Hit, lead: str = "") -> Iterator[str]:
     """Yield the lines of something that a search found: where from, what, and what became of it."""
-    yield from paper.wrap(f"{lead}{_where(found)}  ({_about(tell, found)})", tell.columns, rest=" " * len(lead))
+    yield from paper.wrap(
+        f"{lead}{_where(found)}  ({_about(tell, found)})", tell.columns, rest=" " * len(lead)
+    )
     if found.item != "entity":
-        yield from tell.text(found.text)
+        yield from tell.excerpt(found.text)
     if found.reason:
         yield from tell.text(found.reason, f"{INDENT}given up because: ")
     if found.successor:
-        yield from tell.text(found.successor, f"{INDENT}now: ")
+        yield from tell.excerpt(found.successor, f"{INDENT}now: ")
     yield from tell.label(found.id)
     if found.why is not None:
         yield f"{INDENT}{_why(found)}"
@@ -76,7 +88,8 @@ def _where(found: Hit) -> str:
 
 
 def _about(tell: Teller, found: Hit) -> str:
-    parts = [] if found.kind in (None, "note") else [str(found.kind)]
+    parts = ["by its name"] if found.item == "entity" else []
+    parts += [] if found.kind in (None, "note") else [str(found.kind)]
     parts.append(tell.day(found.date))
     if found.status != "active":
         parts.append(_standing(found.status, tell, found.valid_to))
@@ -109,7 +122,9 @@ def _why(found: Hit) -> str:
 def entity(tell: Teller, item: Entity) -> Iterator[str]:
     """Yield an entity's own lines."""
     kind = f"{item.entity_type} (was called {item.original_type})" if item.original_type else item.entity_type
-    facts = [kind, item.domain or "no domain", item.epistemic, item.visibility]
+    facts = [kind, item.domain or "no domain"]
+    facts += [item.epistemic] if item.epistemic != "unknown" else []
+    facts += [item.visibility] if item.visibility != "private" else []
     facts += ["pinned"] if item.pinned else []
     facts += ["made up to complete a relation"] if item.reconstructed else []
     yield from paper.wrap(paper.one_line(item.name), tell.columns)
@@ -166,7 +181,7 @@ def passage(tell: Teller, item: Passage) -> Iterator[str]:
 # --- receipts -----------------------------------------------------------------------------------
 
 _PLURAL = {"entity": "entities"}
-_DID = {"created": "new", "updated": "changed", "unchanged": "known already"}
+_DID = {"created": "New", "updated": "Changed", "unchanged": "Known already"}
 
 
 def count(number: int, noun: str) -> str:
@@ -176,12 +191,13 @@ def count(number: int, noun: str) -> str:
 
 def receipt(tell: Teller, done: RecordReceipt) -> Iterator[str]:
     """Yield what a write did, and its advice set off from the rest."""
-    counts = Counter((_DID.get(item.outcome, "given up"), item.kind) for item in done.items)
-    parts = []
-    for outcome in ("new", "changed", "given up", "known already"):
-        nouns = [count(n, kind) for (what, kind), n in counts.items() if what == outcome]
-        parts += [f"{' and '.join(nouns)} {outcome}"] if nouns else []
-    yield from paper.wrap("; ".join(parts) + "." if parts else "Nothing to do.", tell.columns)
+    counts = Counter((_DID.get(item.outcome, "Given up"), item.kind) for item in done.items)
+    for title in ("New", "Changed", "Given up", "Known already"):
+        nouns = [count(n, kind) for (outcome, kind), n in counts.items() if outcome == title]
+        if nouns:
+            yield from paper.wrap(", ".join(nouns), tell.columns, f"{title}: ")
+    if not counts:
+        yield "Nothing to do."
     if tell.ids:
         yield from (f"{INDENT}{item.kind} {item.id} {item.outcome}" for item in done.items)
     yield from advice(tell, done.advice)
@@ -198,7 +214,11 @@ def degraded(reason: str | None, *, empty: bool) -> list[str]:
     """Return the warning that an answer is incomplete, in words that no honest empty answer has."""
     if not reason:
         return []
-    what = "Nothing found so far, and not everything could be asked" if empty else "INCOMPLETE, more may be known"
+    what = (
+        "Nothing found so far, and not everything could be asked"
+        if empty
+        else "INCOMPLETE, more may be known"
+    )
     return paper.wrap(f"!  {what}: {reason}", rest=INDENT)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rawthink_core.commits import Commit
 from rawthink_core.clock import iso
+from rawthink_core.commits import Commit
 from rawthink_core.foreign import ForeignGraph, Settled, read_graph, rows_of
 from rawthink_core.identity import derived_batch_id
 from rawthink_local.files import explained

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from rawthink_local.store import Store
 
 log = logging.getLogger("rawthink.local")
@@ -33,7 +35,7 @@ class Builder:
             "root": str(root),
         }
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", "rawthink_local.building", json.dumps(order)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -96,10 +98,11 @@ def main(order: dict[str, str | None]) -> None:
     store = Store(folder, Path(rows) if rows else None, World(path=folder), 1.0)
     store.index.refresh()
     store.index.catch_up()
-    overlay = sys.stdin.buffer.readline().rstrip(b"\n")
+    parent = os.fdopen(0, "rb", buffering=0, closefd=False)  # unbuffered: a thread waits on it to the end
+    overlay = parent.readline().rstrip(b"\n")
     if overlay:
         store.lay_over(overlay)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     lexical = Lexical(store, root, SystemClock())
     total = store.index.born_count()
     try:
@@ -110,8 +113,8 @@ def main(order: dict[str, str | None]) -> None:
         store.close()
 
 
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+def _end_with_parent(parent: FileIO) -> None:
+    parent.read()
     os._exit(0)  # the index is safe to leave at any moment
 
 

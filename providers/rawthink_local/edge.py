@@ -12,6 +12,7 @@ deleted and built again. The only module that touches `qdrant_edge`. Its habits,
 
 from __future__ import annotations
 
+import errno
 import importlib
 import itertools
 import json
@@ -45,6 +46,8 @@ _FLUSH_EVERY: Final = 5_000  # points: what opening repeats after a kill, about 
 _PACK_KIB: Final = 20_000  # in a writable segment when it is packed: about 25,000 points of 81 terms
 _RESERVE: Final = 128 << 20  # bytes that must be free on the disk
 _BYTES_A_POINT: Final = 2_048  # on the disk, with 81 terms
+_SYSTEM: Final = (errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS)
+_BLAMELESS: Final = ("not initialized", *(f"(os error {code})" for code in _SYSTEM))  # else the files are bad
 
 
 class IndexDamaged(BackendUnavailable):
@@ -150,19 +153,20 @@ class EdgeIndex:
         65 µs each and a flush with every 5,000th.
         """
         operation = self._engine.UpdateOperation
+        gone = list(deletes)
         with self._writing:
-            for ids in _steps(deletes):
+            if gone and self._held:  # else, killed after the deletes, ``open`` would miss them
+                self._hold(self._held["marker"], self.size() - len(gone))
+            for ids in _steps(gone):
                 self._update("delete points", operation.delete_points(ids), len(ids))
             for group in _steps(points):
                 made = [self._point(point) for point in group]
                 self._update("write points", operation.upsert_points(made), len(made))
             self.patch(patches or {})
-            held = {"marker": dict(marker), "size": self.size()}
-            self._update("mark", operation.upsert_points([self._engine.Point(_MARKER, {}, held)]))
-            if not self._held:
+            self._hold(dict(marker), self.size())
+            if not has_index(self._folder):
                 with explained("marking", self._folder):
                     replace(self._folder / _STAMP, [json.dumps(_SCHEMA).encode()])
-            self._held = held
             if self._unflushed >= _FLUSH_EVERY:
                 self.flush()
 
@@ -186,12 +190,13 @@ class EdgeIndex:
 
     def search(
         self, terms: Terms, *, space: str, filters: Sequence[FieldFilter] = (), limit: int
-    ) -> list[tuple[str, float]]:
-        """Return ids and scores of the best matches in ``space``, best first.
+    ) -> list[tuple[str, float, str]]:
+        """Return ids, scores and kinds of the best matches in ``space``, best first.
 
         A score is the sum over shared terms of query weight × stored weight × IDF, counted over this space
         alone. Filters act before the cut; which of equals at the cut stay is the engine's choice. No terms,
-        no hits. Raises `BackendUnavailable`. 25 terms cost 1 ms at 10,000 points, 4 at 100,000, 13 at 400,000.
+        no hits. Raises `BackendUnavailable`. 25 terms cost 1 ms at 10,000 points, 4 at 100,000, 13 at
+        400,000.
         """
         if not terms[0] or limit < 1:
             return []
@@ -201,8 +206,10 @@ class EdgeIndex:
             query=engine.Query.Nearest(self._vector(terms), using=_LEXICAL),
             filter=self._filter(space, filters),
             params=engine.SearchParams(idf=engine.IdfParams(corpus=self._filter(space))),
+            with_payload=["kind"],
         )
-        return [(str(hit.id), hit.score) for hit in _guard("search", self._shard.query, request)]
+        hits = _guard("search", self._shard.query, request)
+        return [(str(hit.id), hit.score, hit.payload.get("kind", "")) for hit in hits]
 
     def count(self, space: str, filters: Sequence[FieldFilter] = ()) -> int:
         """Count exactly the points of ``space`` that pass. Costs 0.2 µs for each of them."""
@@ -242,6 +249,12 @@ class EdgeIndex:
                 _guard("close", self._shard.close)
                 _tighten(self._folder)
 
+    def _hold(self, marker: Marker, size: int) -> None:
+        held = {"marker": marker, "size": size}
+        point = self._engine.Point(_MARKER, {}, held)
+        self._update("mark", self._engine.UpdateOperation.upsert_points([point]))
+        self._held = held
+
     def _update(self, doing: str, operation: Any, points: int = 1) -> None:
         _check_disk(self._folder)
         _guard(doing, self._shard.update, operation)
@@ -255,8 +268,8 @@ class EdgeIndex:
 
     def _vector(self, terms: Terms) -> Any:
         ids, weights = terms
-        if len(ids) != len(weights):
-            raise ValueError(f"{len(ids)} term ids with {len(weights)} weights")
+        if not len(ids) == len(set(ids)) == len(weights):  # edge would take it, and answer one way or another
+            raise ValueError(f"{len(ids)} term ids, {len(set(ids))} of them distinct, {len(weights)} weights")
         return self._engine.SparseVector(list(ids), list(weights))
 
     def _filter(self, space: str, filters: Sequence[FieldFilter] = ()) -> Any:
@@ -265,8 +278,10 @@ class EdgeIndex:
 
     def _condition(self, asked: FieldFilter) -> Any:
         engine = self._engine
-        if asked.any_of is not None:
-            test = engine.FieldCondition(asked.field, match=engine.MatchAny(list(asked.any_of)))
+        words = asked.any_of
+        if words is not None:
+            match = engine.MatchValue(words[0]) if len(words) == 1 else engine.MatchAny(list(words))
+            test = engine.FieldCondition(asked.field, match=match)
         else:
             test = engine.FieldCondition(asked.field, range=engine.RangeFloat(gte=asked.gte, lt=asked.lt))
         if not asked.or_missing:
@@ -297,12 +312,7 @@ def _create(engine: Any, place: Path) -> Any:
 
 def _load(engine: Any, place: Path) -> Any:
     shutil.rmtree(place / "temp_segments", ignore_errors=True)  # a packing that was cut short
-    try:
-        return _guard("be opened", engine.EdgeShard.load, str(place), _config(engine))
-    except IndexBusy:
-        raise
-    except BackendUnavailable as error:
-        raise IndexDamaged(f"{error} ({place})") from error
+    return _guard("be opened", engine.EdgeShard.load, str(place), _config(engine))
 
 
 def _config(engine: Any) -> Any:
@@ -363,4 +373,6 @@ def _guard(doing: str, call: Callable[..., Any], *args: Any) -> Any:
         reason = str(error).strip().partition("\n")[0][:300]
         if "WouldBlock" in reason:
             raise IndexBusy("The search index is in use by another process") from error
-        raise BackendUnavailable(f"The search index could not {doing}: {reason}") from error
+        blameless = any(sign in reason for sign in _BLAMELESS)
+        kind = BackendUnavailable if blameless else IndexDamaged
+        raise kind(f"The search index could not {doing}: {reason}") from error

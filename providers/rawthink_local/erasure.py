@@ -31,7 +31,9 @@ def places_of(
     ]
     busy = lexical.forget() if lexical is not None else 0
     if busy:
-        note = f"{busy} other process(es) hold a replica (no text in it); each builds it anew at its next search"
+        note = (
+            f"{busy} other process(es) hold a replica (no text in it); each builds it anew at its next search"
+        )
         places.append(Place(place="search index", outcome="pending", note=note))
     else:
         places.append(Place(place="search index", outcome="erased", note="replicas deleted"))

@@ -43,7 +43,10 @@ def _folder(folder: Path) -> Check:
         return Check(name="folder", status="fail", detail=f"{folder} does not exist", fix="rawthink init")
     if not folder.is_dir():
         return Check(
-            name="folder", status="fail", detail=f"{folder} is a file, not a folder", fix="choose another vault"
+            name="folder",
+            status="fail",
+            detail=f"{folder} is a file, not a folder",
+            fix="choose another vault",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         return Check(
@@ -59,9 +62,7 @@ def _unopened(folder: Path) -> Check:
     try:
         Journal(folder).header()
     except StoreTooNew as error:
-        return Check(
-            name="journal", status="fail", detail=str(error), fix="pip install --upgrade rawthink"
-        )
+        return Check(name="journal", status="fail", detail=str(error), fix="pip install --upgrade rawthink")
     except RawThinkError as error:
         return Check(name="journal", status="fail", detail=str(error))
     return Check(name="journal", status="fail", detail="the store is not open")
@@ -99,7 +100,7 @@ def _damage(store: Store) -> list[Check]:
             Check(
                 name="torn tail",
                 status="note",
-                detail="the last write was cut off by a crash; the next one sets it aside, nothing confirmed is lost",
+                detail="a crash cut the last write off; the next one sets it aside, nothing acknowledged is lost",
                 fix=_FIX,
             )
         )
@@ -114,11 +115,17 @@ def _foreign(store: Store) -> list[Check]:
     graph, settled = adoption.graph, adoption.settled
     if graph is None or settled is None:
         return []
-    what = f"{len(graph.entities)} entities, {graph.observations} observations, {len(graph.relations)} relations"
+    what = (
+        f"{len(graph.entities)} entities, {graph.observations} observations, {len(graph.relations)} relations"
+    )
     checks: list[Check] = []
     if not settled.rows:
         checks.append(
-            Check(name="foreign file", status="note", detail=f"{adoption.path} holds no memory graph; left alone")
+            Check(
+                name="foreign file",
+                status="note",
+                detail=f"{adoption.path} holds no memory graph; left alone",
+            )
         )
     elif not store.adopted:
         detail = f"{adoption.path}: {what}; read in place, adopted by the first record, never written"
@@ -158,12 +165,17 @@ def _dialect(store: Store, name: str) -> list[Check]:
         checks.append(Check(name="foreign file", status="warn", detail=more))
     counts = [
         (graph.merged, "entities merged with one of the same name"),
-        (len(settled.stubs), f"entities that relations mention and nothing defines ({', '.join(settled.stubs[:3])}…)"),
+        (
+            len(settled.stubs),
+            f"entities that relations mention and nothing defines ({', '.join(settled.stubs[:3])}…)",
+        ),
         (settled.retyped, "types read as the nearest of ours, the original kept"),
         (settled.undated, "items without a date, dated by the file"),
     ]
     checks += [
-        Check(name="foreign file", status="note", detail=f"{number} {what}") for number, what in counts if number
+        Check(name="foreign file", status="note", detail=f"{number} {what}")
+        for number, what in counts
+        if number
     ]
     if graph.unused:
         keys = ", ".join(f"{key} ({count}×)" for key, count in graph.unused.most_common(_MANY))
@@ -196,7 +208,9 @@ def _search(lexical: Lexical) -> Check:
         return Check(name="search", status="fail", detail=str(error), fix="pip install 'rawthink[local]'")
     if behind is not None:
         return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
-    return Check(name="search", status="ok", detail=f"{lexical.size():,} points, up to date ({lexical.place()})")
+    return Check(
+        name="search", status="ok", detail=f"{lexical.size():,} points, up to date ({lexical.place()})"
+    )
 
 
 def maintain(store: Store, lexical: Lexical | None, request: Maintain) -> MaintainReceipt:
@@ -212,4 +226,3 @@ def maintain(store: Store, lexical: Lexical | None, request: Maintain) -> Mainta
             lexical.reindex()
             done.append("deleted the search index; the next search builds it")
     return MaintainReceipt(done=tuple(done))
-

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from rawthink_core.commits import Header, LineDamaged, decode, encode_header
+from rawthink_core.commits import Header, LineDamaged, checksum_fits, decode, encode_header
 from rawthink_core.errors import BackendTimeout
 from rawthink_local.files import (
     FILE_MODE,
@@ -42,7 +42,7 @@ NAME = "rawthink.jsonl"
 DERIVED = ".rawthink"
 LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.003
-_TAIL_BYTES = 64
+TAIL_BYTES = 64
 
 
 class Stamp(NamedTuple):
@@ -121,8 +121,8 @@ class Journal:
                     yield
             except Timeout:
                 raise BackendTimeout(
-                    f"another process has held {self.derived / 'lock'} for {self._lock_seconds:g} s. Nothing was "
-                    f"written; find it with `lsof {self.derived / 'lock'}` (it may hang), end it, and try again"
+                    f"another process has held {self.derived / 'lock'} for {self._lock_seconds:g} s. Nothing "
+                    f"was written. It may hang: find it with `lsof {self.derived / 'lock'}`, end it, try again"
                 ) from None
 
     # --- reading --------------------------------------------------------------------------------
@@ -147,11 +147,10 @@ class Journal:
         """Return the stamp of the bytes before a position."""
         with explained("reading", self.path), self.path.open("rb") as file:
             state = os.fstat(file.fileno())
-            start = max(0, position - _TAIL_BYTES)
+            start = max(0, position - TAIL_BYTES)
             file.seek(start)
             tail = file.read(position - start)
-        digest = hashlib.blake2b(b"%d:" % position + tail, digest_size=8).hexdigest()
-        return Stamp(state.st_dev, state.st_ino, digest)
+        return stamp_of(state, position, tail)
 
     def header(self) -> Header:
         """Return the header of the store. Raises StoreTooNew where a newer version wrote it.
@@ -174,8 +173,8 @@ class Journal:
 
     # --- writing (under the lock) ---------------------------------------------------------------
 
-    def append(self, line: bytes, expected: int) -> int:
-        """Append a line at position ``expected`` (the end of the file), synced; return the new end.
+    def append(self, line: bytes, expected: int) -> os.stat_result:
+        """Append a line at position ``expected`` (the end of the file), synced; return the file's new state.
 
         Where the disk takes only a part of it, the part is taken back: nothing was written.
         """
@@ -188,9 +187,9 @@ class Journal:
                 except OSError:
                     os.ftruncate(descriptor, expected)
                     raise
+                return os.fstat(descriptor)
             finally:
                 os.close(descriptor)
-        return expected + len(line)
 
     def cut_torn_tail(self, position: int, now: datetime) -> Path:
         """Set what stands after ``position`` aside and cut it off; return where it was put."""
@@ -224,8 +223,14 @@ class Journal:
             replace(self.path, chain([encode_header(header)], lines))
 
 
+def stamp_of(state: os.stat_result, position: int, before: bytes) -> Stamp:
+    """Return the stamp of a position, given the file's state and at least the last bytes before it."""
+    digest = hashlib.blake2b(b"%d:" % position + before[-TAIL_BYTES:], digest_size=8).hexdigest()
+    return Stamp(state.st_dev, state.st_ino, digest)
+
+
 def lines_of(data: bytes, start: int) -> tuple[list[Line], int]:
-    """Split bytes that begin at position ``start`` into whole lines; return them and where the rest begins."""
+    """Split bytes that begin at position ``start`` into whole lines; return them and where they end."""
     lines: list[Line] = []
     begin = 0
     while (end := data.find(b"\n", begin)) >= 0:
@@ -233,6 +238,11 @@ def lines_of(data: bytes, start: int) -> tuple[list[Line], int]:
             lines.append(Line(start + begin, data[begin:end]))
         begin = end + 1
     return lines, start + begin
+
+
+def is_whole(line: Line) -> bool:
+    """Tell whether a line's checksum is right, without reading what the line says."""
+    return checksum_fits(line.data)
 
 
 def read_line(line: Line) -> Commit | Header | Damage:

@@ -89,9 +89,9 @@ class Lexical:
         if self._index is None or not self._lock.acquire(blocking=False):
             return
         try:
-            if not self._closed and self._index is not None and self._builder is None and self._fits():
-                if self._behind() <= BACKLOG:
-                    self._apply()
+            ready = not self._closed and self._index is not None and self._builder is None
+            if ready and self._fits() and self._behind() <= BACKLOG:
+                self._apply()
         except BackendUnavailable as error:
             log.info("the search index could not keep up: %s", error)
         finally:
@@ -99,14 +99,14 @@ class Lexical:
 
     def _open(self) -> None:
         self._generation = self._store.generation()
-        self._slot = take_slot(self._root, now=self._clock.now(), generation=self._generation)
+        self._slot = take_slot(self._root, self._clock.now(), generation=self._generation)
         if self._store.index.end > BACKLOG:
             copy_from_free_slot(self._slot)
         try:
             self._index = EdgeIndex.open(self._slot.folder)
         except IndexDamaged as error:
             log.info("%s It is built anew.", error)
-            self._slot.empty(now=self._clock.now(), generation=self._generation)
+            self._slot.empty(self._clock.now(), generation=self._generation)
             self._index = EdgeIndex.open(self._slot.folder)
         marker = self._index.marker() or {}
         self._position = int(marker.get("position", 0))
@@ -117,7 +117,7 @@ class Lexical:
             self._index.close()
             self._index = None
         if self._slot is not None:
-            self._slot.close(self._clock.now())
+            self._slot.release(self._clock.now())
             self._slot = None
 
     def _fits(self) -> bool:
@@ -143,7 +143,7 @@ class Lexical:
         if self._index is not None:
             self._index.close()
         self._generation = self._store.generation()
-        self._slot.empty(now=self._clock.now(), generation=self._generation)
+        self._slot.empty(self._clock.now(), generation=self._generation)
         self._index = EdgeIndex.open(self._slot.folder)
         self._position, self._overlaid = 0, ""
         self._makes = PointMaker(self._store)
@@ -219,8 +219,8 @@ class Lexical:
 
     def search(
         self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int
-    ) -> list[tuple[str, float]]:
-        """Return ids and scores, best first; nothing while the index is being built."""
+    ) -> list[tuple[str, float, str]]:
+        """Return ids, scores and kinds, best first; nothing while the index is being built."""
         index = self._index
         if index is None:
             return []
@@ -272,7 +272,10 @@ class Retrieval:
 
     def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
         """Return the best items by BM25."""
-        return Retrieved(self._lexical.search(terms, chosen, depth))
+        hits = self._lexical.search(terms, chosen, depth)
+        return Retrieved(
+            [(i, score) for i, score, _ in hits], frozenset(i for i, _, kind in hits if kind == "passage")
+        )
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""

@@ -19,13 +19,13 @@ from rawthink_core.selection import SEARCHABLE
 from rawthink_core.text import document_vector
 from rawthink_local.edge import FieldFilter, IndexPoint, Value, known_at
 from rawthink_local.journal import Line, read_line
-from rawthink_local.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rawthink_core.selection import Selection
     from rawthink_local.store import Store
+    from rawthink_local.view import View
 
 _OWNERS = 50_000  # entities whose type and domain are remembered while many lines are read
 
@@ -92,7 +92,9 @@ class PointMaker:
 
     def _put(self, view: View, state: State, found: Changes) -> None:
         found.deletes.discard(state.id)
-        found.points[state.id] = IndexPoint(state.id, document_vector(text_of(state)), self._fields(view, state))
+        found.points[state.id] = IndexPoint(
+            state.id, document_vector(text_of(state)), self._fields(view, state)
+        )
 
     def _fields(self, view: View, state: State) -> dict[str, Value]:
         row = state.row

@@ -1,4 +1,4 @@
-"""`LocalProvider`: the contract over one folder. Verbs run in worker threads; the event loop is never blocked."""
+"""`LocalProvider`: the contract over one folder. Verbs run in worker threads, never in the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from rawthink_core import reading
 from rawthink_core.config import absolute
-from rawthink_core.errors import BackendUnavailable
+from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
 from rawthink_core.model import Entity, zone_named
 from rawthink_core.operations import ForgetReceipt, ScanPage
@@ -52,9 +52,11 @@ if TYPE_CHECKING:
     from rawthink_local.settings import LocalSettings
 
     T = TypeVar("T")
+    A = TypeVar("A", Items, GraphPage, History)
 
 VERSION = "1"
 _THREADS = 4
+_PAUSE_SECONDS = 0.2
 _CAPABILITIES = {
     Capability.GET: "yes",
     Capability.SCAN: "yes",
@@ -92,6 +94,7 @@ class LocalProvider(BaseProvider):
         self._store: Store | None = None
         self._activity: Activity | None = None
         self._lexical: Lexical | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.info = ProviderInfo(
             name="local", version=VERSION, capabilities=_CAPABILITIES, location=str(self.folder)
         )
@@ -115,7 +118,9 @@ class LocalProvider(BaseProvider):
             self.folder, cache / "rows.sqlite" if cache else None, self._world, self._settings.lock_seconds
         )
         try:
-            foreign = absolute(self._settings.memory_file) if self._settings.memory_file else self.folder / FILE
+            foreign = (
+                absolute(self._settings.memory_file) if self._settings.memory_file else self.folder / FILE
+            )
             header = store.open(lambda: header_of(self._world), keep_out=foreign.exists())
             self._zone = zone_named(header.timezone)
             self._rules = Rules(self._world.vocabulary, self._zone)
@@ -138,13 +143,17 @@ class LocalProvider(BaseProvider):
         """Return this store's place under a folder of the user: two copies of a store never share one."""
         if root is None:
             return None
-        name = hashlib.blake2b(str(self.folder.resolve()).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        name = hashlib.blake2b(
+            str(self.folder.resolve()).encode("utf-8", "surrogatepass"), digest_size=12
+        ).hexdigest()
         return root / "local" / name
 
     async def close(self) -> None:
         """Release everything. May be called again."""
         if self._threads is None:
             return
+        if self._timer is not None:
+            self._timer.cancel()
         threads, self._threads = self._threads, None
         store, lexical, activity = self._store, self._lexical, self._activity
         self._store = self._lexical = self._activity = None
@@ -181,9 +190,18 @@ class LocalProvider(BaseProvider):
         """Write a batch in one line of the journal."""
         store = self._opened
         receipt = await self._in_thread(store.record, batch, self._rules)
+        self._keep_up_later()
+        return receipt
+
+    def _keep_up_later(self) -> None:
+        """Bring the search index up to date when writing pauses, so that the next search need not."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._keep_up)
+
+    def _keep_up(self) -> None:
         if self._threads is not None and self._lexical is not None:
             self._threads.submit(self._lexical.keep_up)
-        return receipt
 
     async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
         """Add commits as they are."""
@@ -193,7 +211,9 @@ class LocalProvider(BaseProvider):
         """Erase items from the journal and everything derived from it."""
         store = self._opened
         erased, missing = await self._in_thread(store.forget, request)
-        places = await self._in_thread(places_of, store, self._lexical, self._activity, erased) if erased else ()
+        places = (
+            await self._in_thread(places_of, store, self._lexical, self._activity, erased) if erased else ()
+        )
         return ForgetReceipt(
             ids=tuple(sorted(state.id for state in erased)), missing=tuple(missing), places=tuple(places)
         )
@@ -204,9 +224,11 @@ class LocalProvider(BaseProvider):
         """Return items by id and entities by name."""
         request = request.in_zone(self._zone)
         store = self._opened
-        items = await self._in_thread(store.read, request.scope.space, lambda view: reading.get(view, request))
+        items = await self._in_thread(
+            store.read, request.scope.space, lambda view: reading.get(view, request)
+        )
         self._use(*(item.id for item in items.items))
-        return items.model_copy(update={"degraded": store.degraded()})
+        return _honest(items, store.degraded())
 
     async def scan(self, request: Scan) -> ScanPage:
         """Return one page of everything that passes the filters, oldest first."""
@@ -229,7 +251,7 @@ class LocalProvider(BaseProvider):
         store = self._opened
         page = await self._in_thread(store.read, query.scope.space, lambda view: reading.graph(view, query))
         self._use(*(item.id for item in (*page.entities, *page.observations)))
-        return page.model_copy(update={"degraded": store.degraded()})
+        return _honest(page, store.degraded())
 
     async def history(self, query: HistoryQuery) -> History:
         """Return all versions of an item or of all that is said about an entity."""
@@ -237,7 +259,7 @@ class LocalProvider(BaseProvider):
         told = await self._in_thread(store.read, query.scope.space, lambda view: reading.history(view, query))
         entity = cast("tuple[Entity, ...]", (told.entity,) if told.entity else ())
         self._use(*(item.id for item in (*entity, *told.observations, *told.relations, *told.passages)))
-        return told.model_copy(update={"degraded": store.degraded()})
+        return _honest(told, store.degraded())
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Find what a question is about."""
@@ -273,10 +295,13 @@ class LocalProvider(BaseProvider):
         return await asyncio.to_thread(health.examine, self.folder, self._store, self._lexical)
 
 
+def _honest(answer: A, degraded: str | None) -> A:
+    """Return an answer that says what could not be read, if anything."""
+    return answer if degraded is None else cast("A", answer.model_copy(update={"degraded": degraded}))
+
+
 def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        from rawthink_core.errors import InvalidRequest  # noqa: PLC0415 - one use
-
         raise InvalidRequest("the cursor is not one that a scan returned; start again without it") from None

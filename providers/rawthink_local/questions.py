@@ -7,19 +7,19 @@ could be read as text is in a key.
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from rawthink_core.clock import to_micros
-from rawthink_core.commits import Commit
 from rawthink_core.rows import CREATES, Row
 from rawthink_core.text import identity_key, same_text
-from datetime import datetime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rawthink_core.commits import Commit
     from rawthink_local.journal import Line
 
 _OPS = b'"ops":['
@@ -130,29 +130,3 @@ def _questions(space: str, row: Row) -> Iterator[int]:
         case "field" if row["field"] == "aliases":
             for name in row["value"]:
                 yield key("name", space, identity_key(name))
-
-
-# --- questions put to text that is not indexed yet ----------------------------------------------
-
-
-def needles(kind: str, *parts: object) -> list[bytes]:
-    """Return byte strings of which one stands in every line that may answer a question."""
-    match kind:
-        case "id":
-            return [b'"id":' + orjson.dumps(parts[0])]
-        case "commit":
-            return [b'"commit":' + orjson.dumps(parts[0])]
-        case "about" | "said" | "decision":
-            return [b'"entity":' + orjson.dumps(parts[0])]
-        case "link":
-            return [b'"source":' + orjson.dumps(parts[0])]
-        case "touch":
-            return [b'"source":' + orjson.dumps(parts[0]), b'"target":' + orjson.dumps(parts[0])]
-        case "slot" | "place" | "session":
-            return [b'"session":' + orjson.dumps(parts[0])]
-        case "origin":
-            return [b'"path":' + orjson.dumps(parts[0])]
-        case "name":
-            return [b'"id":' + orjson.dumps(parts[1]), b'"aliases":[', b'"op":"field"']
-        case _:
-            raise AssertionError(kind)

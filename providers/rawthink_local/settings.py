@@ -16,10 +16,13 @@ class LocalSettings(BaseModel):
     memory_file: str | None = Field(
         default=None,
         title="Graph file",
-        description="A memory graph of another server to read in place; by default memory.jsonl in the folder",
+        description="Another server's graph to read in place; by default memory.jsonl in the folder",
     )
     memory_space: str = Field(
-        default="default", min_length=1, title="Space of it", description="The space in which its memories are"
+        default="default",
+        min_length=1,
+        title="Space of it",
+        description="The space in which its memories are",
     )
     lock_seconds: float = Field(
         default=20.0, gt=0, title="Lock", description="Seconds to wait for another process that writes"

@@ -10,6 +10,7 @@ import threading
 import uuid
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rawthink_core.clock import iso, to_micros
@@ -19,7 +20,6 @@ from rawthink_core.errors import BackendUnavailable, BatchIdReused, InvalidReque
 from rawthink_core.graph import Slice, needs, plan, prepare
 from rawthink_core.identity import looks_like_id
 from rawthink_core.operations import RestoreReceipt
-from rawthink_core.rows import State
 from rawthink_core.text import identity_key
 from rawthink_local.journal import Journal, Line, read_line
 from rawthink_local.lookup import OVERLAY, RowIndex
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rawthink_core.graph import Rules, Work
     from rawthink_core.operations import Batch, Forget, RecordReceipt
     from rawthink_core.provider import World
+    from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_local.adoption import Adoption
 
@@ -160,10 +161,12 @@ class Store:
             except Moved:
                 continue
         raise BackendUnavailable(
-            f"{self.journal.path} changed while it was read, {_TRIES} times over; something else rewrites it. Try again"
+            f"{self.journal.path} changed while it was read, {_TRIES} times over: something rewrites it. Try again"
         )
 
-    def scan(self, chosen: Selection, after: tuple[int, str], limit: int) -> tuple[list[State], tuple[int, str] | None]:
+    def scan(
+        self, chosen: Selection, after: tuple[int, str], limit: int
+    ) -> tuple[list[State], tuple[int, str] | None]:
         """Return the next items that pass, and where to go on (None: that was all)."""
 
         def ask(view: View) -> tuple[list[State], tuple[int, str] | None]:
@@ -227,8 +230,12 @@ class Store:
 
     def append(self, *commits: Commit) -> None:
         """Append commits, synced; before the first of our own, what is to be adopted."""
-        data = b"".join(map(encode, commits))
-        self.journal.append(data, self.index.end)
+        lines = [encode(commit) for commit in commits]
+        position = self.index.end
+        state = self.journal.append(b"".join(lines), position)
+        for line, commit in zip(lines, commits, strict=True):
+            self.index.appended(Line(position, line[:-1]), commit, state)
+            position += len(line)
         self.index.refresh()
 
     def record(self, batch: Batch, rules: Rules) -> RecordReceipt:
@@ -255,22 +262,22 @@ class Store:
         return receipt_of(commit)
 
     def restore(self, space: str, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add commits as they are; those already there are skipped."""
+        """Add commits as they are; those already there are skipped, and what was forgotten stays so."""
         if any(commit.space != space for commit in commits):
             raise InvalidRequest("a commit of another space can't be restored into this one")
-        restored = skipped = 0
+        restored = skipped = size = 0
+        seen: set[str] = set()
+        waiting: list[Commit] = []
         with self._writing():
-            waiting: list[Commit] = []
-            size = 0
-            seen: set[str] = set()
             for commit in commits:
-                if commit.id in seen or self.read(space, lambda view, c=commit: view.commit(c.id)) is not None:  # type: ignore[misc] # mypy loses the default's type
+                fresh = None if commit.id in seen else self.read(space, partial(_unknown_part, commit=commit))
+                if fresh is None:
                     skipped += 1
                     continue
                 seen.add(commit.id)
-                waiting.append(commit)
-                size += sum(len(str(row)) for row in commit.rows)
+                waiting.append(fresh)
                 restored += 1
+                size += len(encode(fresh))
                 if size > _RESTORE_AT_ONCE:
                     self.append(*waiting)
                     waiting, size = [], 0
@@ -356,6 +363,18 @@ class Store:
             else:
                 yield line.data + b"\n"
         yield encode(mark)
+
+
+def _unknown_part(view: View, commit: Commit) -> Commit | None:
+    """Return a commit without rows of forgotten items; None where the store has the commit already."""
+    if view.commit(commit.id) is not None:
+        return None
+    ids = {row["id"] for row in commit.rows}
+    gone = {item for item in ids if (state := view.state(item)) is not None and state.forgotten}
+    if not gone:
+        return commit
+    rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
+    return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
 
 
 def header_of(world: World) -> Header:

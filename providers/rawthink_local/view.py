@@ -6,6 +6,7 @@ even while another process puts a new one in its place.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import orjson
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from io import BufferedReader
 
-    from rawthink_local.lookup import RowIndex
     from rawthink_local.journal import Journal
+    from rawthink_local.lookup import RowIndex
     from rawthink_local.questions import Spot
 
 _HEAD_BYTES = 512
@@ -54,10 +55,8 @@ class View:
         self._states: dict[tuple[str, str | None], State | None] = {}
 
     def __enter__(self) -> Self:
-        self._index.refresh()
-        if self._journal.exists():
-            with explained("reading", self._journal.path):
-                self._file = self._journal.path.open("rb")
+        with explained("reading", self._journal.path), suppress(FileNotFoundError):
+            self._file = self._journal.path.open("rb")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,9 +96,10 @@ class View:
             if head.space != self.space:
                 continue
             body = _loads(self._read(position, length))
-            rows: list[Row] = body["ops"] if "ops" in body else [body]
+            rows: list[Row] = body.get("ops", [body])
             stamped += [
-                Stamped(head.at, head.commit, position + number, row, head.by) for number, row in enumerate(rows)
+                Stamped(head.at, head.commit, position + number, row, head.by)
+                for number, row in enumerate(rows)
             ]
         return stamped
 
@@ -122,15 +122,21 @@ class View:
 
     def state(self, item: str, as_of: str | None = None) -> State | None:
         """Return the state of one item, an erased one too."""
-        asked = (item, as_of)
-        if asked not in self._states:
-            rows = [s for s in self._rows(self._index.find("id", self.space, item)) if s.row["id"] == item]
-            self._states[asked] = fold(rows, as_of)
-        return self._states[asked]
+        return self._load([item], as_of).get(item)
+
+    def _load(self, ids: Iterable[str], as_of: str | None) -> dict[str, State]:
+        """Return the states of items, erased ones too; each is read once in the life of the view."""
+        wanted = list(dict.fromkeys(ids))
+        fresh = [item for item in wanted if (item, as_of) not in self._states]
+        if fresh:
+            spots = self._index.find_all("id", self.space, [(item,) for item in fresh])
+            for item, found in zip(fresh, spots, strict=True):
+                rows = [stamped for stamped in self._rows(found) if stamped.row["id"] == item]
+                self._states[item, as_of] = fold(rows, as_of)
+        return {item: state for item in wanted if (state := self._states[item, as_of]) is not None}
 
     def _all(self, ids: Iterable[str], as_of: str | None) -> list[State]:
-        found = (self.state(item, as_of) for item in ids)
-        return [state for state in found if state is not None and not state.forgotten]
+        return [state for state in self._load(ids, as_of).values() if not state.forgotten]
 
     def states(self, ids: Collection[str], as_of: str | None = None) -> Mapping[str, State]:
         """Return the states of items by id, and of the entities that they belong to."""
@@ -144,7 +150,7 @@ class View:
         for key in keys:
             ids = self._ids(self._index.find("name", self.space, key, entity_id(self.space, key)))
             for state in self._all(sorted(ids), None):
-                if state.kind == "entity" and key in state.keys():
+                if state.kind == "entity" and key in state.identity_keys():
                     found[key] = state.id
         return found
 
@@ -162,14 +168,14 @@ class View:
 
     def passages_at(self, places: Collection[Place], as_of: str | None = None) -> Mapping[Place, State]:
         """Return the active passages at these places of sessions."""
+        wanted = list(places)
+        spots = self._index.find_all("place", self.space, [tuple(place) for place in wanted])
+        ids = self._ids(spot for some in spots for spot in some)
         found: dict[Place, State] = {}
-        for place in places:
-            ids = self._ids(self._index.find("place", self.space, place.session, place.ordinal))
-            for state in self._all(sorted(ids), as_of):
-                at = Place(state.row.get("session", ""), state.row.get("ordinal", -1))
-                if at == place and state.active:
-                    found[place] = state
-        return found
+        for state in self._all(sorted(ids), as_of):
+            if state.kind == "passage" and state.active:
+                found[Place(state.row["session"], state.row["ordinal"])] = state
+        return {place: found[place] for place in wanted if place in found}
 
     def session(self, session: str) -> list[State]:
         """Return every passage of a session."""
@@ -192,7 +198,7 @@ class View:
             ids |= self._ids(find("decision", space, entity))
         for path in wanted.origins:
             ids |= self._ids(find("origin", space, path))
-        states = [state for item in ids if (state := self.state(item)) is not None]
+        states = self._load(ids, None).values()
         ordinals = {session: self._index.last_ordinal(space, session) for session in wanted.sessions}
         return Facts(wanted, states, ordinals)
 

@@ -1,0 +1,41 @@
+"""The checks, one module a topic. Importing this package registers all of them."""
+
+from rawthink_conformance.checks import (
+    chat,
+    copying,
+    decisions,
+    forgetting,
+    names,
+    passages,
+    ranking,
+    reading,
+    retrying,
+    revising,
+    robustness,
+    scope,
+    search,
+    texts,
+    times,
+    words,
+    writing,
+)
+
+__all__ = [
+    "chat",
+    "copying",
+    "decisions",
+    "forgetting",
+    "names",
+    "passages",
+    "ranking",
+    "reading",
+    "retrying",
+    "revising",
+    "robustness",
+    "scope",
+    "search",
+    "texts",
+    "times",
+    "words",
+    "writing",
+]
