@@ -1,19 +1,7 @@
-r"""What people and the assistant said: speakers, the text of a turn, and what must not be taken for speech.
+r"""What people and the assistant said: speakers, the text of a turn, the question it asks of a memory.
 
 Pure functions on text and on OpenAI-style messages (dicts). Nothing here remembers a conversation or reads a
 clock, and a message of a shape we don't know says nothing instead of raising.
-
-**What counts as an injected block.** A ``<memory-context>`` tag alone proves nothing: people write about it.
-A block is ours when
-
-(a) opener(s) are followed by our header line, or by a bullet with a date; or
-(b) opener(s) stand alone on their line, and the next tag is a closer that starts a line; or
-(c) the header line stands alone on a line above a bullet: a block that lost its tags.
-
-It ends with the closer after its bullets, or one that starts a later line, and with any more closers behind;
-lacking that, or when another block begins first, with its last bullet. Letter case, white space, zero-width
-characters and other forms of ``<`` and ``>`` make no difference. A stream can follow the same rule: (a) and
-(c) show within a few characters of tag or header; (b) needs text held back until the next tag.
 
 **How a forged label is made harmless.** A label opens a line, so a backslash is put before a bracket that
 could be one (``\[me] …``), as Markdown does; nothing else changes.
@@ -21,62 +9,17 @@ could be one (``\[me] …``), as Markdown does; nothing else changes.
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from rawthink_core.injected import BLANK, INVISIBLE, LINE_ENDS, compiled, strip_memory_context
 from rawthink_core.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-OPENER = "<memory-context>"
-HEADER = "Relevant memory context (use when helpful):"
-CLOSER = "</memory-context>"
-
-# Pieces of patterns, shared with `context`.
-# For use inside [...]: what ends a line; what shows nothing; what looks blank within a line.
-LINE_ENDS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-INVISIBLE = (
-    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    r"\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
-)
-BLANK = r" \t\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000" + INVISIBLE
-# "<" and ">" in the forms that a reader takes for them.
-LESS = r"(?:[<＜﹤˂ᐸ❮]|&(?:amp;)*(?:lt|\#0*60|\#x0*3c);?|\\u003c|\\x3c)"
-GREATER = r"(?:[>＞﹥˃ᐳ❯]|&(?:amp;)*(?:gt|\#0*62|\#x0*3e);?|\\u003e|\\x3e)"
-
-
-@cache
-def _re(pattern: str) -> re.Pattern[str]:
-    """Compile when first used: together the patterns would cost every start-up 20 ms."""
-    return re.compile(pattern)
-
-
-GAP = rf"[{BLANK}{LINE_ENDS}]"
-_SKIP = rf"[{BLANK}{LINE_ENDS}>]*+"
-_BULLET = rf"[-*•–][{BLANK}]"
-TAG_NAME = rf"[{INVISIBLE}]*+".join([*"memory", "[-‐-―−_]?", *"context"])
-_SENTENCE = rf"[{BLANK}]+".join(["Relevant", "memory", "context"])
-_HELPFUL = rf"[{BLANK}]*\([{BLANK}]*use[{BLANK}]+when[{BLANK}]+helpful[{BLANK}]*\)[{BLANK}]*[:：]"
-_MARK = (
-    rf"(?i)(?P<tag>(?P<escaped>\\)?{LESS}{GAP}{{0,20}}+(?P<close>[/／]{GAP}{{0,20}}+)?{TAG_NAME}"
-    rf"(?:{GAP}[^<>＜＞]{{0,200}}?)?[/{BLANK}{LINE_ENDS}]{{0,20}}(?(escaped)\\){GREATER})"
-    rf"|(?<![^{LINE_ENDS}])[{BLANK}>]*+{_SENTENCE}{_HELPFUL}[{BLANK}]*+(?=[{LINE_ENDS}]{_SKIP}{_BULLET})"
-)
-_HEAD = (
-    rf"(?i){_SKIP}(?:{_SENTENCE}(?:{_HELPFUL}|[{BLANK}]*[:：])|(?={_BULLET}[{BLANK}]*\[\d{{4}}-\d\d-\d\d\]))"
-)
-# The rest of a header's line, then bullets, each on a line of its own.
-_BODY = (
-    rf"[^{LINE_ENDS}]*+(?:{_SKIP}{_BULLET}[^{LINE_ENDS}]*+)?+"
-    rf"(?:(?:\r\n|[{LINE_ENDS}])[{BLANK}>]*+{_BULLET}[^{LINE_ENDS}]*+)*+"
-)
-_PASSES = 8  # text may be so nested that one removal makes the next block; deeper than this is nobody's echo
+    import re
 
 _HAN = r"々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _KANA_HANGUL = (
@@ -161,108 +104,6 @@ def _part_text(part: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def strip_memory_context(text: str) -> str:
-    """Return ``text`` without the blocks that we injected, whole or echoed; the rest byte for byte.
-
-    The module's docstring says what counts as one. A block that starts a line takes the line break behind it
-    along; one between two words leaves a space.
-    """
-    for _ in range(_PASSES):
-        pieces: list[str] = []
-        at = 0
-        for start, end in _blocks(text):
-            before = text[at:start]
-            pieces.append(before)
-            at = end
-            if start == 0 or _re(f"[{LINE_ENDS}]").match(text, start - 1):
-                rest = _re(rf"[ \t]*+(?:\r\n|[{LINE_ENDS}])").match(text, end)
-                at = rest.end() if rest else end
-            elif before and not before[-1].isspace() and end < len(text) and not text[end].isspace():
-                pieces.append(" ")
-        if not pieces:
-            break
-        text = "".join([*pieces, text[at:]])
-    return text
-
-
-class _Mark(NamedTuple):
-    kind: str  # "open", "close", or "bare" for a header line that may have lost its opener
-    start: int
-    end: int
-
-
-def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Where our blocks stand, in order; each mark is looked at a bounded number of times."""
-    marks = [
-        _Mark("close" if found["close"] else "open" if found["tag"] else "bare", *found.span())
-        for found in _re(_MARK).finditer(text)
-    ]
-    index, unclosed, at = 0, 0, 0
-    while index < len(marks):
-        first = last = marks[index]
-        index += 1
-        while last.kind == "open" and _follows(text, last.end, marks, index, "open"):
-            last = marks[index]
-            index += 1
-        if first.kind == "close":
-            continue
-        head = _re(_HEAD).match(text, last.end) if first.kind == "open" else None
-        unclosed = unclosed if _re(_SKIP).fullmatch(text, at, first.start) else 0
-        if head or first.kind == "bare":
-            at, closed = _end(text, marks, index, head.end() if head else first.end)
-            unclosed += not closed
-        elif _alone(text, first.start, last.end) and _closes_line(text, marks, index):
-            at = marks[index].end
-        else:
-            continue
-        while index < len(marks) and (marks[index].start < at or _closes(text, at, marks[index], unclosed)):
-            at = max(at, marks[index].end)
-            index += 1
-        yield first.start, at
-
-
-def _end(text: str, marks: list[_Mark], index: int, at: int) -> tuple[int, bool]:
-    """Return where the block ends whose header ends at ``at``, and whether a closer ends it."""
-    while index < len(marks) and (marks[index].start < at or _mentions(text, marks[index])):
-        index += 1
-    stop = marks[index].start if index < len(marks) else len(text)
-    body = _re(_BODY).match(text, at, stop)
-    end = body.end() if body else at
-    if _follows(text, end, marks, index, "close") or _closes_line(text, marks, index):
-        return marks[index].end, True
-    return end, False
-
-
-def _closes(text: str, at: int, mark: _Mark, unclosed: int) -> bool:
-    """Whether ``mark`` closes once more what ended at ``at``; past more bullets where blocks were nested."""
-    if mark.kind == "close" and unclosed and (body := _re(_BODY).match(text, at, mark.start)):
-        at = body.end()
-    return mark.kind == "close" and _re(_SKIP).fullmatch(text, at, mark.start) is not None
-
-
-def _mentions(text: str, mark: _Mark) -> bool:
-    return mark.kind == "open" and not _re(_HEAD).match(text, mark.end)
-
-
-def _follows(text: str, at: int, marks: list[_Mark], index: int, kind: str) -> bool:
-    """Whether the mark ``index`` is a ``kind`` with nothing but blanks before it, back to ``at``."""
-    if index >= len(marks) or marks[index].kind != kind:
-        return False
-    return _re(_SKIP).fullmatch(text, at, marks[index].start) is not None
-
-
-def _closes_line(text: str, marks: list[_Mark], index: int) -> bool:
-    return index < len(marks) and marks[index].kind == "close" and _starts_line(text, marks[index].start)
-
-
-def _starts_line(text: str, at: int) -> bool:
-    return _re(rf"(?:\A|[{LINE_ENDS}])[{BLANK}>]*+\Z").search(text, max(0, at - 80), at) is not None
-
-
-def _alone(text: str, start: int, end: int) -> bool:
-    return _starts_line(text, start) and _re(rf"[{BLANK}]*+(?![^{LINE_ENDS}])").match(text, end) is not None
-
-
 def labels_for(first_turn: str, override: Labels | None = None) -> Labels:
     """Return the labels for a session that began with ``first_turn``; ``override`` comes from config.
 
@@ -270,7 +111,9 @@ def labels_for(first_turn: str, override: Labels | None = None) -> Labels:
     """
     if override is not None:
         return override
-    chinese = _re(f"[{_HAN}]").search(first_turn) and not _re(f"[{_KANA_HANGUL}]").search(first_turn)
+    chinese = compiled(f"[{_HAN}]").search(first_turn) and not compiled(f"[{_KANA_HANGUL}]").search(
+        first_turn
+    )
     return Labels("用户", "我") if chinese else Labels()
 
 
@@ -300,9 +143,9 @@ def clean_name(name: object) -> str:
     """
     if not isinstance(name, str):
         return ""
-    line = _re(f"[{LINE_ENDS}\0-\x1f\x7f-\x9f]").sub(" ", name[:1000].translate(_ROUND))
-    line = _re(f"(?![\u200c\u200d\ufe00-\ufe0f])[{INVISIBLE}]").sub("", line)
-    line = " ".join(_re(r"[\ud800-\udfff]").sub("\ufffd", line).split())[:80].strip()
+    line = compiled(f"[{LINE_ENDS}\0-\x1f\x7f-\x9f]").sub(" ", name[:1000].translate(_ROUND))
+    line = compiled(f"(?![\u200c\u200d\ufe00-\ufe0f])[{INVISIBLE}]").sub("", line)
+    line = " ".join(compiled(r"[\ud800-\udfff]").sub("\ufffd", line).split())[:80].strip()
     return line if any(unicodedata.category(char)[0] in "LNS" for char in line) else ""
 
 
@@ -315,19 +158,19 @@ def _label_name(name: str, labels: Labels) -> str:
 
 def _same(name: str) -> str:
     """Return what is left of a name when look-alikes are made equal."""
-    return _re(f"[{BLANK}{LINE_ENDS}]").sub("", unicodedata.normalize("NFKC", name)).casefold()
+    return compiled(f"[{BLANK}{LINE_ENDS}]").sub("", unicodedata.normalize("NFKC", name)).casefold()
 
 
 def _unwrap(text: str) -> tuple[str, str]:
     """Take header and wrapper off a vouched text: (name or empty, the text inside)."""
     name = ""
-    header = _re(_YAML).match(text)
+    header = compiled(_YAML).match(text)
     if header and (shown := _display_name(header["fields"])) is not None:
         name, text = clean_name(shown), text[header.end() :]
-    if wrapper := _re(_WRAPPER).fullmatch(text):
+    if wrapper := compiled(_WRAPPER).fullmatch(text):
         import html  # noqa: PLC0415 - only wrappers need its table of entities
 
-        sender = _re(_SENDER).search(wrapper["attributes"])
+        sender = compiled(_SENDER).search(wrapper["attributes"])
         name = name or clean_name(html.unescape(_unquote(sender[1])) if sender else "")
         text = wrapper["inside"]
     return name, text
@@ -337,7 +180,7 @@ def _display_name(block: str) -> str | None:
     """Return the display name in a header's lines ("" without one), or None where they are no header."""
     name, keys = "", 0
     for line in block.split("\n"):
-        if field := _re(_FIELD).fullmatch(line.rstrip("\r")):
+        if field := compiled(_FIELD).fullmatch(line.rstrip("\r")):
             keys += 1
             if not name and field[1].replace("_", "-").casefold() in {"display-name", "displayname"}:
                 name = _unquote((field[2] or "").strip())
@@ -348,14 +191,14 @@ def _display_name(block: str) -> str | None:
 
 def _unquote(value: str) -> str:
     """Return what a YAML scalar on one line (or a quoted attribute) says."""
-    quoted = _re(_QUOTED).match(value)
+    quoted = compiled(_QUOTED).match(value)
     if quoted is None:
-        plain = _re(r"(?:\A|\s+)#.*").sub("", value)
+        plain = compiled(r"(?:\A|\s+)#.*").sub("", value)
         return "" if plain in {"~", "null", "|", ">", "|-", ">-"} else plain
     inside = quoted[0][1:-1]
     if quoted[0][0] == "'":
         return inside.replace("''", "'").replace("\\'", "'")
-    plain = _re(_ESCAPE).sub(_character, inside)
+    plain = compiled(_ESCAPE).sub(_character, inside)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogate pairs
 
 
@@ -381,7 +224,7 @@ def defuse_labels(text: str, *reserved: str) -> str:
             return f"{found[0][:lead]}\\{found[0][lead:]}"
         return found[0]
 
-    return _re(_LABEL).sub(defuse, text)
+    return compiled(_LABEL).sub(defuse, text)
 
 
 def turn_text(user_text: str, reply_text: str | None, speaker: str, labels: Labels) -> str | None:
@@ -432,7 +275,7 @@ def recall_query(messages: object, *, vouched: bool = False, limit: int = 2000) 
             words.append(_shortened(text, _RECENT if words else limit))
         if not words:
             return None
-        if len(words) > _RECENT_MESSAGES or len(_re(_UNIT).findall(words[0])) >= _ENOUGH:
+        if len(words) > _RECENT_MESSAGES or len(compiled(_UNIT).findall(words[0])) >= _ENOUGH:
             break
     return "\n".join(words)[:limit] or None
 
@@ -452,9 +295,9 @@ def _is_topical(text: str) -> bool:
     """Whether a message has words to search for: no slash command, and more than thanks or assent."""
     start = unicodedata.normalize("NFKC", text[:_ACK_LENGTH]).casefold()
     start = start.replace("\u0307", "").replace("’", "'")
-    words = " ".join(_re(r"[^\W_]+(?:'[^\W_]+)?").findall(start))
-    thanks = len(text) <= _ACK_LENGTH and _re(_ACK).fullmatch(words)
-    return bool(words) and not thanks and not _re(_COMMAND).match(text)
+    words = " ".join(compiled(r"[^\W_]+(?:'[^\W_]+)?").findall(start))
+    thanks = len(text) <= _ACK_LENGTH and compiled(_ACK).fullmatch(words)
+    return bool(words) and not thanks and not compiled(_COMMAND).match(text)
 
 
 def _shortened(text: str, limit: int) -> str:

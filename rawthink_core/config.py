@@ -21,7 +21,7 @@ from rawthink_core.operations import faults_of
 from rawthink_core.vocabulary import DEFAULT_VOCABULARY, Vocabulary, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 FILE = "rawthink.toml"
 DEFAULT_VAULT = "~/rawthink-vault"
@@ -35,6 +35,7 @@ _SEED_WITHOUT_MEANING = (
 )  # fmt: skip
 # Variables that are read where they matter, and are no settings of this file.
 _ELSEWHERE = ("RAWTHINK_CONFIG", "RAWTHINK_PLUGINS", "RAWTHINK_LOG_LEVEL", "RAWTHINK_TOOL_PROFILE")
+_READ = frozenset({*_SEED, *_SEED_WITHOUT_MEANING, *_ELSEWHERE})
 
 
 class _Section(BaseModel):
@@ -123,8 +124,11 @@ def absolute(path: str | Path) -> Path:
 
     A memory must not land in another folder for each directory that a client happens to start in.
     """
-    expanded = Path(path).expanduser()
-    return (expanded if expanded.is_absolute() else Path.home() / expanded).resolve()
+    try:
+        expanded = Path(path).expanduser()
+        return (expanded if expanded.is_absolute() else Path.home() / expanded).resolve()
+    except (RuntimeError, ValueError) as error:  # no such user, no home, a NUL
+        raise ConfigError(f"{str(path)!r} is no place for a file: {error}") from None
 
 
 def machine_zone() -> str:
@@ -154,25 +158,37 @@ def load(
     Raises ConfigError that names the file, the key, and the nearest known one.
     """
     environ = os.environ if environ is None else environ
-    chosen = file or config_file(environ)
-    named = file is not None or "RAWTHINK_CONFIG" in environ
-    data = _read(chosen, required=named)
-    found = chosen if chosen.is_file() else None
-    _merge(data, _from_environment(environ))
-    _merge(data, {key: value for key, value in overrides.items() if value is not None})
-    vault = absolute(data["vault"] if isinstance(data.get("vault"), str) else DEFAULT_VAULT)
-    shared = vault / FILE
-    if shared.is_file() and shared != chosen:
-        data = _merge(_shared(shared), data)
+    chosen = file.expanduser() if file is not None else config_file(environ)
+    own = _read(chosen, required=file is not None or bool(environ.get("RAWTHINK_CONFIG")))
+    layers = {
+        f"in {chosen}": own,
+        "in the environment": _from_environment(environ),
+        "as given": {key: value for key, value in overrides.items() if value is not None},
+    }
+    vault = _merged(layers.values()).get("vault")
+    shared = absolute(vault if isinstance(vault, str) else DEFAULT_VAULT) / FILE
+    if shared.is_file() and shared != chosen.resolve():
+        layers = {f"in {shared}": _shared(shared), **layers}
     try:
-        settings = Settings.model_validate(data)
+        settings = Settings.model_validate(_merged(layers.values()))
     except ValidationError as error:
-        raise ConfigError(_explain(error, found)) from None
-    ignored = [name for name in _SEED_WITHOUT_MEANING if environ.get(name)]
-    notices = [
-        f"{name} is set but means nothing to rawthink; its settings are in {chosen}" for name in ignored
-    ]
-    return Configuration(settings, found, tuple(notices))
+        raise ConfigError(_explain(error, layers)) from None
+    return Configuration(settings, chosen if chosen.is_file() else None, tuple(_notices(environ, chosen)))
+
+
+def _notices(environ: Mapping[str, str], chosen: Path) -> Iterator[str]:
+    """Yield what is set in the environment to no effect."""
+    for name in _SEED_WITHOUT_MEANING:
+        if environ.get(name):
+            yield f"{name} is set but means nothing to rawthink; its settings are in {chosen}"
+    known = [f"RAWTHINK_{field.upper()}" for field in Settings.model_fields]
+    for name in environ:
+        field = name.removeprefix("RAWTHINK_").partition("__")[0].lower()
+        if name.startswith("RAWTHINK_") and name not in _READ and field not in Settings.model_fields:
+            import difflib  # noqa: PLC0415 - only an odd variable needs it
+
+            if near := difflib.get_close_matches(name.partition("__")[0], known, n=1, cutoff=0.85):
+                yield f"{name} is set but means nothing to rawthink; did you mean {near[0]}?"
 
 
 def _read(path: Path, *, required: bool) -> dict[str, Any]:
@@ -204,27 +220,25 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         if value := environ.get(name):
             _put(data, keys, value)
     for name, value in environ.items():
+        keys = tuple(part.lower() for part in name.removeprefix("RAWTHINK_").split("__"))
         if (
-            not name.startswith("RAWTHINK_")
-            or name in _SEED
-            or name in _ELSEWHERE
-            or name in _SEED_WITHOUT_MEANING
+            not value
+            or not name.startswith("RAWTHINK_")
+            or name in _READ
+            or keys[0] not in Settings.model_fields
         ):
             continue
-        keys = tuple(part.lower() for part in name.removeprefix("RAWTHINK_").split("__"))
-        if keys == ("embedder",):
-            keys = ("embedder", "name")
-        if value and keys[0] in Settings.model_fields:
+        if len(keys) == 1:
+            _put(data, ("embedder", "name") if keys == ("embedder",) else keys, value)
+        else:
             _put(data, keys, _parsed(value))
     return data
 
 
 def _parsed(value: str) -> Any:
-    """Read a value as TOML would (numbers, lists, booleans), else as the text that it is."""
-    if value[:1] not in '[{"' and value not in ("true", "false"):
-        return value
+    """Read a list or a table as TOML would; all else is a text, which the setting itself converts."""
     try:
-        return tomllib.loads(f"value = {value}")["value"]
+        return tomllib.loads(f"value = {value}")["value"] if value[0] in "[{" else value
     except tomllib.TOMLDecodeError:
         return value
 
@@ -232,25 +246,62 @@ def _parsed(value: str) -> Any:
 def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
     for key in keys[:-1]:
         data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            name = "__".join(keys).upper()
+            raise ConfigError(
+                f"RAWTHINK_{name} is set, but {key!r} is set to a single value as well; drop one"
+            )
     data[keys[-1]] = value
 
 
-def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    for key, value in over.items():
-        if isinstance(value, dict) and isinstance(base.get(key), dict):
-            _merge(base[key], value)
-        else:
-            base[key] = value
-    return base
+def _merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one table of several, the later ones counting more."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = merged.get(key)
+            if isinstance(value, dict) and isinstance(below, dict):
+                merged[key] = _merged((below, value))
+            else:
+                merged[key] = value
+    return merged
 
 
-def _explain(error: ValidationError, file: Path | None) -> str:
-    where = f"in {file}" if file else "in the environment"
+def _explain(error: ValidationError, layers: dict[str, dict[str, Any]]) -> str:
     lines = []
     for fault in faults_of(error):
-        key = fault.where.split(".")[-1]
+        *section, key = fault.where.split(".")
         problem = fault.problem
         if "not an argument" in problem:
-            problem = unknown("setting", key, tuple(Settings.model_fields))
-        lines.append(f"{fault.where}: {problem}")
-    return f"settings {where}: " + "; ".join(lines)
+            problem = unknown("setting", key, tuple(_section_at(section).model_fields))
+        path = (*section, key)
+        source = next((name for name, layer in reversed(layers.items()) if _holds(layer, path)), "by default")
+        lines.append(f"{fault.where} ({source}): {problem}")
+    return "settings: " + "; ".join(lines)
+
+
+def _section_at(path: Iterable[str]) -> type[BaseModel]:
+    """Return the model of a section, as far as the path is known."""
+    model: type[BaseModel] = Settings
+    for key in path:
+        field = model.model_fields.get(key)
+        if (
+            field is None
+            or not isinstance(field.annotation, type)
+            or not issubclass(field.annotation, BaseModel)
+        ):
+            break
+        model = field.annotation
+    return model
+
+
+def _holds(layer: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    """Tell whether a table says something at a path, or at what lies above it."""
+    value: Any = layer
+    for key in path:
+        if not isinstance(value, dict):
+            return True
+        if key not in value:
+            return False
+        value = value[key]
+    return True

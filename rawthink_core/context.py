@@ -13,12 +13,11 @@ bullet or act as markup:
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
-from rawthink_core.chat import (
+from rawthink_core.chat import clean_name, defuse_labels
+from rawthink_core.injected import (
     CLOSER,
     GAP,
     GREATER,
@@ -28,19 +27,12 @@ from rawthink_core.chat import (
     LINE_ENDS,
     OPENER,
     TAG_NAME,
-    clean_name,
-    defuse_labels,
+    compiled,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
-
-
-@cache
-def _re(pattern: str) -> re.Pattern[str]:
-    """Compile when first used: together the patterns would cost every start-up 20 ms."""
-    return re.compile(pattern)
 
 
 _SPACE = rf"[\s\0-\x1f\x7f-\x9f{LINE_ENDS}\u2800\u3164\u115f\u1160\uffa0]+"
@@ -101,9 +93,9 @@ def estimate_tokens(text: str) -> int:
 
 def escape(text: str) -> str:
     """Return ``text`` in one line that is as readable, but cannot open or close a tag: see the module."""
-    line = _re(_SPACE).sub(" ", _re(_UNSEEN).sub("", text))
-    line = _re(_SELECTORS).sub("", _re(r"[\ud800-\udfff]").sub("\ufffd", line))
-    line = _re(_TAG).sub(lambda tag: f"‹{tag['inside']}{'›' if tag['end'] else ''}", line)
+    line = compiled(_SPACE).sub(" ", compiled(_UNSEEN).sub("", text))
+    line = compiled(_SELECTORS).sub("", compiled(r"[\ud800-\udfff]").sub("\ufffd", line))
+    line = compiled(_TAG).sub(lambda tag: f"‹{tag['inside']}{'›' if tag['end'] else ''}", line)
     return line.strip()
 
 
@@ -116,7 +108,7 @@ def _parts(line: MemoryLine, room: int) -> tuple[str, str, bool]:
     text = escape(shown)
     if who and text.startswith(f"[{who}]"):
         text = text[len(who) + 2 :].lstrip()
-    return head, _re(r"\A(?=[\[［]\d{4}-)").sub(r"\\", defuse_labels(text)), len(shown) < len(line.text)
+    return head, compiled(r"\A(?=[\[［]\d{4}-)").sub(r"\\", defuse_labels(text)), len(shown) < len(line.text)
 
 
 def _cut(text: str, room: int) -> str:

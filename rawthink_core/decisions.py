@@ -100,7 +100,7 @@ def decision_batch(
 
 
 def _listed(texts: object) -> list[Any]:
-    """Return the entries of a part; one text is one entry, and what is no text is a fault when it is parsed."""
+    """Return the entries of a part: one text is one entry, and what is no text becomes a fault later."""
     return [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
 
 

@@ -12,51 +12,39 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from rawthink_core import decisions
+from rawthink_core.chat import recall_query
 from rawthink_core.clock import IdSource, RandomIds
 from rawthink_core.errors import BackendTimeout, InvalidRequest
 from rawthink_core.guard import Guard
+from rawthink_core.identity import derived_batch_id
+from rawthink_core.model import zone_named
 from rawthink_core.operations import (
+    AfterChat,
     Batch,
-    Export,
-    Forget,
-    Get,
-    GraphQuery,
-    HistoryQuery,
-    Maintain,
+    BeforeChat,
     Revision,
-    Scan,
-    Scope,
-    SearchQuery,
     parse,
 )
 from rawthink_core.recall import WRITE_DEADLINE, Recaller, within
+from rawthink_core.turns import MAX_ITEMS, MAX_TOKENS, ChatContext, context_of, passage_of_turn
+from rawthink_core.verbs import Verbs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import date
     from pathlib import Path
 
-    from rawthink_core.commits import Commit
-    from rawthink_core.decisions import Challenge
+    from rawthink_core.chat import Labels
     from rawthink_core.model import Provenance
     from rawthink_core.operations import (
-        ForgetReceipt,
-        GraphPage,
-        Health,
-        History,
-        Items,
-        MaintainReceipt,
         RecordReceipt,
-        RestoreReceipt,
-        ScanPage,
-        SearchPage,
     )
-    from rawthink_core.provider import Provider, ProviderInfo
+    from rawthink_core.provider import Provider
 
 log = logging.getLogger("rawthink.memory")
 
 
-class Memory:
+class Memory(Verbs):
     """One space of one store. Safe to use from many tasks of one event loop.
 
     ``guard`` runs the hooks and looks for secrets; ``recaller`` keeps the deadline of recalls;
@@ -74,18 +62,12 @@ class Memory:
         provenance: Provenance | None = None,
         write_deadline: float = WRITE_DEADLINE,
     ) -> None:
-        self.provider = provider
-        self.scope = parse(Scope, {"space": space})
+        super().__init__(provider, space)
         self._ids = ids or RandomIds()
         self._guard = guard or Guard()
         self._recaller = recaller or Recaller()
         self._provenance = provenance
         self._write_deadline = write_deadline
-
-    @property
-    def info(self) -> ProviderInfo:
-        """Who the provider is, where its store lies, and what it can do."""
-        return self.provider.info
 
     def in_space(self, space: str) -> Self:
         """Return the same memory in another space: the one way to reach it."""
@@ -98,10 +80,6 @@ class Memory:
             provenance=self._provenance,
             write_deadline=self._write_deadline,
         )
-
-    async def close(self) -> None:
-        """Close the store. May be called again."""
-        await self.provider.close()
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -138,13 +116,23 @@ class Memory:
     async def write(self, batch: Batch) -> RecordReceipt:
         """Write a batch that is already built; raises as `record`."""
         if batch.scope != self.scope:
-            raise InvalidRequest(f"the batch belongs to another space than this memory ({self.scope.space!r})")
+            raise InvalidRequest(
+                f"the batch belongs to another space than this memory ({self.scope.space!r})"
+            )
         batch, warnings = await self._guard.before_record(batch)
         receipt = await within(self._write_deadline, self.provider.record(batch), self._late)
-        advice = (*warnings, *await decisions.advice(self.provider, batch, receipt))
+        advice = (*warnings, *await self._advice(batch, receipt))
         receipt = receipt.model_copy(update={"advice": (*receipt.advice, *advice)}) if advice else receipt
         await self._guard.after_commit(receipt)
         return receipt
+
+    async def _advice(self, batch: Batch, receipt: RecordReceipt) -> tuple[Advice, ...]:
+        """Return what is known against a decision just written; it may not keep the receipt waiting for long."""
+        look = decisions.advice(self.provider, batch, receipt)
+        try:
+            return await within(self._recaller.deadline, look, self._late)
+        except BackendTimeout:
+            return ()
 
     def _late(self) -> BackendTimeout:
         return BackendTimeout(
@@ -166,8 +154,8 @@ class Memory:
         """Retire beliefs, say why, and link what replaces them. Nothing is destroyed.
 
         ``targets`` are objects with the fields of `Target`, ``successor`` one of `Successor`. ``cause`` is
-        ``corrected`` (it never was so) or ``changed`` (it was so until ``effective``). With ``fields``, changes
-        fields of one entity. Raises as `record`.
+        ``corrected`` (it never was so) or ``changed`` (it was so until ``effective``). With ``fields``, it
+        changes fields of one entity. Raises as `record`.
         """
         change: dict[str, Any] = {
             "targets": targets,
@@ -223,60 +211,71 @@ class Memory:
         )
         return await self.write(batch)
 
-    # --- reading --------------------------------------------------------------------------------
+    # --- chat -----------------------------------------------------------------------------------
 
-    async def search(self, text: str, **filters: Any) -> SearchPage:
-        """Return what ``text`` is about, best first. ``filters`` are the fields of `SearchQuery`.
+    async def before_chat(
+        self,
+        messages: Sequence[object],
+        *,
+        limit: int = MAX_ITEMS,
+        tokens: int = MAX_TOKENS,
+        vouched: bool = False,
+    ) -> ChatContext:
+        """Return what to tell a model before the last user message of ``messages`` (OpenAI-style).
 
-        Raises InvalidRequest or a BackendError; a failure is never an empty page.
+        Never raises for a memory that is down or slow, and never takes longer than the recall deadline: the
+        context is then empty and says why. Small talk and tool traffic recall nothing.
         """
-        return await self.provider.search(parse(SearchQuery, {"scope": self.scope, "text": text, **filters}))
+        text = recall_query(messages, vouched=vouched)
+        if text is None:
+            return ChatContext()
+        request = parse(BeforeChat, {"scope": self.scope, "text": text, "limit": limit})
+        recall = await self._recaller(lambda: self.provider.on_before_chat(request))
+        return context_of(recall, zone_named(self.info.timezone), tokens, limit)
 
-    async def challenge(self, topic: str, *, limit: int = 5) -> Challenge:
-        """Return what speaks against ``topic``: rejected before, given up since, contradicted, uncertain, open."""
-        return await decisions.challenge(self.provider, self.scope, topic, limit)
+    async def after_chat(
+        self,
+        messages: Sequence[object],
+        reply: str | None,
+        *,
+        session: str,
+        message_id: str | None = None,
+        finish_reason: object = "stop",
+        display_name: str | None = None,
+        vouched: bool = False,
+        labels: Labels | None = None,
+    ) -> RecordReceipt | None:
+        """Keep a finished turn as one passage; return None when there is no whole turn to keep.
 
-    async def get(self, *ids: str, names: Sequence[str] = (), as_of: date | str | None = None) -> Items:
-        """Return items by id and entities by name; with ``as_of``, as they were believed then."""
-        return await self.provider.get(
-            parse(Get, {"scope": self.scope, "ids": ids, "names": names, "as_of": as_of})
+        Arguments as of `turns.passage_of_turn`. Kept twice, a turn is kept once. Raises as `record`.
+        """
+        passage = passage_of_turn(
+            messages,
+            reply,
+            session=session,
+            message_id=message_id,
+            finish_reason=finish_reason,
+            display_name=display_name,
+            vouched=vouched,
+            labels=labels,
         )
-
-    async def scan(self, **filters: Any) -> ScanPage:
-        """Return one page of every item that passes the filters (the fields of `Scan`)."""
-        return await self.provider.scan(parse(Scan, {"scope": self.scope, **filters}))
-
-    async def graph(self, *names: str, **options: Any) -> GraphPage:
-        """Return entities with what is said of them and their relations (``options``: fields of `GraphQuery`)."""
-        return await self.provider.graph(parse(GraphQuery, {"scope": self.scope, "names": names, **options}))
-
-    async def history(self, *, name: str | None = None, item_id: str | None = None) -> History:
-        """Return all versions of an item, or of everything said about an entity. Raises NotFound."""
-        return await self.provider.history(
-            parse(HistoryQuery, {"scope": self.scope, "name": name, "id": item_id})
+        if passage is None:
+            return None
+        passages = await self._guard.before_capture((passage,))
+        parts = [
+            self.scope.space,
+            session,
+            *(text for kept in passages for text in (kept.key or "", kept.text)),
+        ]
+        request = AfterChat(
+            id=derived_batch_id("turn", *parts),
+            scope=self.scope,
+            passages=passages,
+            provenance=self._provenance,
         )
-
-    # --- upkeep ---------------------------------------------------------------------------------
-
-    async def forget(self, **what: Any) -> ForgetReceipt:
-        """Erase items for good (the fields of `Forget`). To change your mind, `revise` instead."""
-        return await self.provider.forget(parse(Forget, {"scope": self.scope, **what}))
-
-    def export(self) -> AsyncIterator[Commit]:
-        """Yield every commit of this space, in order."""
-        return self.provider.export(Export(scope=self.scope))
-
-    async def restore(self, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add exported commits; those already there are skipped."""
-        return await self.provider.restore(self.scope, commits)
-
-    async def maintain(self, **what: bool) -> MaintainReceipt:
-        """Do upkeep (the fields of `Maintain`)."""
-        return await self.provider.maintain(parse(Maintain, {"scope": self.scope, **what}))
-
-    async def health(self) -> Health:
-        """Return how the store is, and how to mend what is not well."""
-        return await self.provider.health()
+        receipt = await within(self._write_deadline, self.provider.on_after_chat(request), self._late)
+        await self._guard.after_commit(receipt)
+        return receipt
 
 
 @asynccontextmanager
@@ -288,10 +287,10 @@ async def open_memory(
     hooks: Sequence[object] = (),
     **settings: Any,
 ) -> AsyncIterator[Memory]:
-    """Open a memory and close it again: ``async with open_memory("local", path="~/notes") as memory``.
+    """Open a memory for the time of an ``async with`` block.
 
-    Without arguments everything comes from `rawthink.toml` and the environment. ``settings`` are those of the
-    provider. Raises ConfigError, PluginError, StoreTooNew or a BackendError.
+    ``open_memory("local", path="~/notes")`` names the provider and its settings; without arguments both come
+    from `rawthink.toml` and the environment. Raises ConfigError, PluginError, StoreTooNew or a BackendError.
     """
     from rawthink_core.opening import build  # noqa: PLC0415 - configuration is for those who open by name
 

@@ -50,7 +50,7 @@ def make_provider(configuration: Configuration, settings: dict[str, Any] | None 
     """Return the configured provider, not opened yet. Raises ConfigError or PluginError."""
     chosen = configuration.settings
     plugin = load_provider(chosen.provider)
-    given = {**chosen.providers.get(plugin.name, {}), **(settings or {})}
+    given = {**chosen.providers.get(chosen.provider, {}), **(settings or {})}
     return plugin.make(_settings(plugin, given), world_of(configuration))
 
 

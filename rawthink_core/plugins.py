@@ -16,6 +16,7 @@ Providers and embedders are registered by entry point only, in the groups ``rawt
 from __future__ import annotations
 
 import importlib.metadata
+import inspect
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,9 @@ def load_provider(name: str) -> ProviderPlugin:
     """
     plugin = _load(PROVIDERS, name, "provider")
     if not isinstance(plugin, ProviderPlugin):
-        raise PluginError(f"provider {name!r} is no ProviderPlugin but a {type(plugin).__name__}; ask its author")
+        raise PluginError(
+            f"provider {name!r} is no ProviderPlugin but a {type(plugin).__name__}; ask its author"
+        )
     if plugin.contract != CONTRACT_VERSION:
         older = "the plugin" if plugin.contract < CONTRACT_VERSION else "rawthink"
         raise PluginError(
@@ -91,7 +94,7 @@ def _load(group: str, name: str, what: str) -> object:
     point = next(iter(points))
     try:
         return point.load()
-    except ImportError as error:
+    except Exception as error:  # a plugin's import may fail in any way
         hint = f"; install it with: pip install '{_EXTRAS[name]}'" if name in _EXTRAS else ""
         raise PluginError(f"{what} {name!r} can't be imported: {error}{hint}") from error
 
@@ -140,7 +143,9 @@ def hook_manager(extra: Iterable[object] = ()) -> pluggy.PluginManager | None:
     if wanted and wanted != "none":
         chosen = {name.strip() for name in wanted.split(",") if name.strip()}
         if missing := chosen - {point.name for point in points}:
-            raise PluginError(f"RAWTHINK_PLUGINS names plugins that are not installed: {', '.join(sorted(missing))}")
+            raise PluginError(
+                f"RAWTHINK_PLUGINS names plugins that are not installed: {', '.join(sorted(missing))}"
+            )
         points = [point for point in points if point.name in chosen]
     own = list(extra)
     if not points and not own:
@@ -154,9 +159,24 @@ def hook_manager(extra: Iterable[object] = ()) -> pluggy.PluginManager | None:
     manager.add_hookspecs(HookSpecs)
     for point in points:
         try:
-            manager.register(point.load(), name=point.name)
-        except (ImportError, pluggy.PluginValidationError) as error:
-            raise PluginError(f"plugin {point.name!r} can't be loaded: {error}. RAWTHINK_PLUGINS=none skips all") from error
+            _register(manager, point.load(), point.name)
+        except Exception as error:  # a plugin's import may fail in any way
+            raise PluginError(
+                f"plugin {point.name!r} can't be loaded: {error}. RAWTHINK_PLUGINS=none skips all"
+            ) from error
     for plugin in own:
-        manager.register(plugin)
+        try:
+            _register(manager, plugin, None)
+        except (TypeError, ValueError, pluggy.PluginValidationError) as error:
+            raise PluginError(f"a hook plugin of this application can't be used: {error}") from error
     return manager
+
+
+def _register(manager: pluggy.PluginManager, plugin: object, name: str | None) -> None:
+    name = manager.register(plugin, name=name)
+    manager.check_pending()  # a hook whose name is misspelt would never run, and so fail open
+    for hook in HOOK_NAMES:
+        for found in getattr(manager.hook, hook).get_hookimpls():
+            special = inspect.iscoroutinefunction(found.function) or found.hookwrapper or found.wrapper
+            if found.plugin_name == name and special:
+                raise TypeError(f"{hook} must be a plain function")

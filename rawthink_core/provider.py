@@ -210,7 +210,13 @@ class BaseProvider:
     async def on_before_chat(self, request: BeforeChat) -> Recall:
         """Recall by searching."""
         page = await self.search(
-            SearchQuery(scope=request.scope, text=request.text, limit=request.limit, relevant_only=True)
+            SearchQuery(
+                scope=request.scope,
+                text=request.text,
+                limit=request.limit,
+                items=("observation", "passage"),  # a name alone tells a model nothing
+                relevant_only=True,
+            )
         )
         return Recall(items=page.items, degraded=page.degraded)
 

@@ -8,12 +8,12 @@ from the method of the same name there. It therefore works inside a running loop
 from __future__ import annotations
 
 import asyncio
-import atexit
 import functools
 import inspect
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from rawthink_core.errors import BackendUnavailable
 from rawthink_core.memory import Memory
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     T = TypeVar("T")
+
+_LAST_WORDS = 5.0  # seconds that calls still running have to end when the loop does
 
 
 class _LoopThread:
@@ -32,15 +34,32 @@ class _LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` in the loop's thread and return its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Run ``work`` in the loop's thread and return its result. Raises BackendUnavailable after `stop`."""
+        if not self._thread.is_alive():  # closed; or in the child of a fork, which has no such thread
+            work.close()
+            raise BackendUnavailable("this memory is closed in this process; open it anew")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Control-C: nobody waits any more
+            raise
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread, and whatever still runs in it."""
+        asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+
+async def _end_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=_LAST_WORDS)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class SyncMemory:
@@ -50,8 +69,9 @@ class SyncMemory:
         self._memory = memory
         self._loop = loop
         self._open = owner
+        self._closing = threading.Lock()
         if owner:
-            atexit.register(self.close)
+            _OPEN.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -61,9 +81,11 @@ class SyncMemory:
 
     def close(self) -> None:
         """Flush, release the store and end the thread. May be called again."""
-        if self._open:
+        with self._closing:
+            if not self._open:
+                return
             self._open = False
-            atexit.unregister(self.close)
+            _OPEN.discard(self)
             try:
                 self._loop.run(self._memory.close())
             finally:
@@ -76,6 +98,18 @@ class SyncMemory:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...  # the generated methods
+
+
+_OPEN: set[SyncMemory] = set()
+
+
+def _close_all() -> None:
+    for memory in tuple(_OPEN):
+        memory.close()
+
+
+# Not `atexit`: that runs when no thread pool takes work any more, and closing a store may need one.
+threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # noqa: SLF001 - the only hook that early
 
 
 def _awaited(name: str, method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:

@@ -59,11 +59,15 @@ def _ask(app: App, what: dict[str, Any]) -> None:
     question = (
         f"Erase everything in the space {space!r}" if what["everything"] else f"Erase {', '.join(named)}"
     )
-    if not sys.stdin.isatty():
+    if not _can_ask():
         raise click.UsageError(f"{question}? There is nobody to ask; add --yes to say so. Nothing was erased")
     if not click.confirm(f"{question} for good?", err=True):
         click.echo("Nothing was erased.", err=True)
         raise click.exceptions.Exit(exits.OK)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
 
 
 def _lines(receipt: ForgetReceipt, columns: int) -> Iterator[str]:

@@ -74,7 +74,7 @@ rawthink search cache --as-of 2026-02-01 --status any
 def command(app: App, /, *, words: tuple[str, ...], group: bool, ids: bool, **filters: Any) -> int:
     """Find what the WORDS are about, in any language. What matches best comes first."""
     app.places = _PLACES
-    asked = {name: value for name, value in filters.items() if value not in (None, (), False)}
+    asked = {name: value for name, value in filters.items() if value is not None and value != ()}
     if group:
         asked["group"] = "entity"
     if "any" in filters["statuses"]:

@@ -100,7 +100,7 @@ def _damage(store: Store) -> list[Check]:
             Check(
                 name="torn tail",
                 status="note",
-                detail="a crash cut the last write off; the next one sets it aside, nothing acknowledged is lost",
+                detail="a crash cut the last write off; the next sets it aside. No confirmed write is lost",
                 fix=_FIX,
             )
         )

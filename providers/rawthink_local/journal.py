@@ -122,7 +122,7 @@ class Journal:
             except Timeout:
                 raise BackendTimeout(
                     f"another process has held {self.derived / 'lock'} for {self._lock_seconds:g} s. Nothing "
-                    f"was written. It may hang: find it with `lsof {self.derived / 'lock'}`, end it, try again"
+                    f"was written. It may hang: `lsof {self.derived / 'lock'}` finds it; end it, then try again"
                 ) from None
 
     # --- reading --------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ class Lexical:
         self._position = position
 
     def build(self) -> Iterator[int]:
-        """Work off the whole backlog here, packing on the way; yield the number of points after each piece."""
+        """Work off the whole backlog here, packing on the way; yield the number of points so far."""
         with self._lock:
             self._open()
             if not self._fits():

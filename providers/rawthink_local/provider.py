@@ -11,7 +11,7 @@ from rawthink_core import reading
 from rawthink_core.config import absolute
 from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
-from rawthink_core.model import Entity, zone_named
+from rawthink_core.model import zone_named
 from rawthink_core.operations import ForgetReceipt, ScanPage
 from rawthink_core.provider import BaseProvider, Capability, ProviderInfo
 from rawthink_core.searching import answer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rawthink_core.commits import Commit
+    from rawthink_core.model import Item
     from rawthink_core.operations import (
         Batch,
         Export,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     )
     from rawthink_core.provider import World
     from rawthink_local.settings import LocalSettings
+    from rawthink_local.view import View
 
     T = TypeVar("T")
     A = TypeVar("A", Items, GraphPage, History)
@@ -173,6 +175,10 @@ class LocalProvider(BaseProvider):
             raise BackendUnavailable(f"the memory in {self.folder} is not open; open it first")
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
 
+    async def _read(self, space: str, ask: Callable[[View], T]) -> T:
+        store = self._opened
+        return await self._in_thread(lambda: store.read(space, ask))
+
     @property
     def _opened(self) -> Store:
         if self._store is None:
@@ -223,12 +229,9 @@ class LocalProvider(BaseProvider):
     async def get(self, request: Get) -> Items:
         """Return items by id and entities by name."""
         request = request.in_zone(self._zone)
-        store = self._opened
-        items = await self._in_thread(
-            store.read, request.scope.space, lambda view: reading.get(view, request)
-        )
+        items = await self._read(request.scope.space, lambda view: reading.get(view, request))
         self._use(*(item.id for item in items.items))
-        return _honest(items, store.degraded())
+        return _honest(items, self._opened.degraded())
 
     async def scan(self, request: Scan) -> ScanPage:
         """Return one page of everything that passes the filters, oldest first."""
@@ -248,18 +251,16 @@ class LocalProvider(BaseProvider):
     async def graph(self, query: GraphQuery) -> GraphPage:
         """Return entities with their observations and relations."""
         query = query.in_zone(self._zone)
-        store = self._opened
-        page = await self._in_thread(store.read, query.scope.space, lambda view: reading.graph(view, query))
-        self._use(*(item.id for item in (*page.entities, *page.observations)))
-        return _honest(page, store.degraded())
+        page = await self._read(query.scope.space, lambda view: reading.graph(view, query))
+        self._use(*(entity.id for entity in page.entities), *(said.id for said in page.observations))
+        return _honest(page, self._opened.degraded())
 
     async def history(self, query: HistoryQuery) -> History:
         """Return all versions of an item or of all that is said about an entity."""
-        store = self._opened
-        told = await self._in_thread(store.read, query.scope.space, lambda view: reading.history(view, query))
-        entity = cast("tuple[Entity, ...]", (told.entity,) if told.entity else ())
-        self._use(*(item.id for item in (*entity, *told.observations, *told.relations, *told.passages)))
-        return _honest(told, store.degraded())
+        told = await self._read(query.scope.space, lambda view: reading.history(view, query))
+        items: list[Item] = [*told.observations, *told.relations, *told.passages]
+        self._use(*(item.id for item in items), *((told.entity.id,) if told.entity else ()))
+        return _honest(told, self._opened.degraded())
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Find what a question is about."""
@@ -297,7 +298,7 @@ class LocalProvider(BaseProvider):
 
 def _honest(answer: A, degraded: str | None) -> A:
     """Return an answer that says what could not be read, if anything."""
-    return answer if degraded is None else cast("A", answer.model_copy(update={"degraded": degraded}))
+    return answer if degraded is None else answer.model_copy(update={"degraded": degraded})
 
 
 def _number(text: str) -> int:

@@ -137,7 +137,7 @@ class RowFile:
             many("INSERT OR IGNORE INTO entry VALUES (?, ?, ?, ?)", ((key, *spot) for key, spot in entries))
             many("INSERT OR IGNORE INTO born VALUES (?, ?, ?)", (b for found in extracts for b in found.born))
             many(
-                "INSERT INTO seat VALUES (?, ?) ON CONFLICT DO UPDATE SET ordinal = max(ordinal, excluded.ordinal)",
+                "INSERT INTO seat VALUES (?, ?) ON CONFLICT DO UPDATE SET ordinal = max(ordinal, excluded.ordinal)",  # noqa: E501 - one statement
                 (seat for found in extracts for seat in found.seats),
             )
             many(

@@ -161,7 +161,7 @@ class Store:
             except Moved:
                 continue
         raise BackendUnavailable(
-            f"{self.journal.path} changed while it was read, {_TRIES} times over: something rewrites it. Try again"
+            f"{self.journal.path} changed {_TRIES} times while it was read: something rewrites it. Try again"
         )
 
     def scan(

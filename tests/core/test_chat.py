@@ -9,9 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rawthink_core.chat import (
-    CLOSER,
-    HEADER,
-    OPENER,
     Labels,
     clean_name,
     defuse_labels,
@@ -20,9 +17,9 @@ from rawthink_core.chat import (
     message_text,
     recall_query,
     speaker_of,
-    strip_memory_context,
     turn_text,
 )
+from rawthink_core.injected import CLOSER, HEADER, OPENER, strip_memory_context
 
 ENGLISH = Labels("user", "me")
 CHINESE = Labels("用户", "我")

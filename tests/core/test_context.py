@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rawthink_core.chat import CLOSER, HEADER, OPENER, strip_memory_context
 from rawthink_core.context import MemoryLine, escape, estimate_tokens, render
+from rawthink_core.injected import CLOSER, HEADER, OPENER, strip_memory_context
 
 FRAME = [OPENER, HEADER]
 DAY = date(2025, 1, 15)
