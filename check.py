@@ -1,4 +1,4 @@
-"""Everything that must hold before a change lands: format, lint, types, tests. One command for people and CI."""
+"""Everything that must hold before a change lands: format, lint, types, tests. For people and CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the local provider is at 0 to 500,000 entities: ``python bench/speed.py [--only record] [--sizes 0,10000]``.
+"""How fast the local provider is: ``python bench/speed.py [--only record] [--sizes 0,10000]``.
 
 Prints one table a measure with the machine's name. Ratios between sizes are from one run. Runs for some
 minutes; everything is made in a temporary folder.
@@ -15,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from made import SPACE, Texts, make_store
+from made import Texts, make_store
+
 from rawthink_core.memory import Memory
 from rawthink_core.provider import World
 from rawthink_local import LocalSettings, make
@@ -65,8 +67,20 @@ async def timed(number: int, call: Callable[[int], Awaitable[object]]) -> list[f
 async def settled(memory: Memory) -> None:
     """Wait until the row index and the search index have caught up."""
     while (page := await memory.search("settle")).degraded:
-        print("   ", page.degraded, end="\r", flush=True)
+        print(f"   {page.degraded}   ", end="\r", file=sys.stderr, flush=True)
         await asyncio.sleep(0.5)
+
+
+async def one_record(memory: Memory, texts: Texts, observations: int, _: int) -> None:
+    name = f"new {time.monotonic_ns()}"
+    await memory.record(
+        entities=[{"name": name, "entity_type": "concept", "domain": "software"}],
+        observations=[{"entity": name, "text": texts.sentence()} for _ in range(observations)],
+    )
+
+
+async def one_search(memory: Memory, texts: Texts, _: int) -> None:
+    await memory.search(texts.sentence(5))
 
 
 async def record(root: Path, sizes: list[int]) -> None:
@@ -76,14 +90,7 @@ async def record(root: Path, sizes: list[int]) -> None:
         memory = Memory(make(LocalSettings(), world(store(root, size))))
         await memory.provider.open()
         await settled(memory)
-
-        async def one(turn: int, size: int = size, memory: Memory = memory) -> None:
-            name = f"new {size} {turn} {time.monotonic_ns()}"
-            await memory.record(
-                entities=[{"name": name, "entity_type": "concept", "domain": "software"}],
-                observations=[{"entity": name, "text": texts.sentence()} for _ in range(3)],
-            )
-
+        one = partial(one_record, memory, texts, 3)
         await timed(20, one)
         print(f"  {size:>7,} entities   {quantiles(await timed(RECORDS, one))}")
         await memory.close()
@@ -98,8 +105,9 @@ async def search(root: Path, sizes: list[int]) -> None:
         memory = Memory(make(LocalSettings(), world(store(root, size))))
         await memory.provider.open()
         await settled(memory)
-        await timed(20, lambda _: memory.search(texts.sentence(5)))
-        times = await timed(SEARCHES, lambda _: memory.search(texts.sentence(5)))
+        one = partial(one_search, memory, texts)
+        await timed(20, one)
+        times = await timed(SEARCHES, one)
         print(f"  {size:>7,} entities   {quantiles(times)}")
         await memory.close()
 
@@ -179,16 +187,7 @@ def together(root: Path) -> None:
 async def writer(folder: Path, name: str) -> None:
     memory = Memory(make(LocalSettings(), world(folder)))
     await memory.provider.open()
-    texts = Texts(int(name))
-
-    async def one(turn: int) -> None:
-        entity = f"{name} {turn}"
-        await memory.record(
-            entities=[{"name": entity, "entity_type": "concept", "domain": "software"}],
-            observations=[{"entity": entity, "text": texts.sentence()}],
-        )
-
-    print(*await timed(200, one))
+    print(*await timed(200, partial(one_record, memory, Texts(int(name)), 1)))
     await memory.close()
 
 
@@ -222,11 +221,12 @@ async def freshness(root: Path) -> None:
 
 
 def machine() -> str:
-    cpu = next(
-        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor(),
-    )
-    return f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    cpu = next(named, platform.processor())
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return f"{cpu}, {os.cpu_count()} cores, {system}, load {os.getloadavg()[0]:.1f}"
 
 
 def main() -> None:

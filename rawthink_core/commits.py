@@ -69,7 +69,7 @@ class Header:
 
 def digest(batch: Batch) -> str:
     """Return a digest of what a batch asks for: the same id with another digest is refused."""
-    body = batch.model_dump_json(exclude={"id", "provenance"}, exclude_defaults=True)
+    body = batch.model_dump_json(exclude={"id", "provenance"}, exclude_defaults=True, warnings=False)
     return hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
 
 
@@ -138,7 +138,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def checksum_fits(data: bytes) -> bool:
-    """Tell whether a line (without its ``\\n``) ends in the right checksum, without reading what it says."""
+    r"""Tell whether a line (without its ``\n``) ends in the right checksum, without reading what it says."""
     if data[-_TAIL : -_TAIL + len(_CRC)] != _CRC:
         return False
     try:

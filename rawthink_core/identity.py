@@ -35,9 +35,7 @@ def entity_id(space: str, name: str) -> str:
     return _mint(space, identity_key(name))
 
 
-def observation_id(  # noqa: PLR0917 - the parts of an id have an order
-    space: str, entity: str, kind: str, text: str, valid_from: str | None, n: int
-) -> str:
+def observation_id(space: str, entity: str, kind: str, text: str, valid_from: str | None, n: int) -> str:
     """Return the id of an observation (``entity`` is an id; ``valid_from`` is ISO 8601 in UTC)."""
     return _mint(space, entity, kind, same_text(text), valid_from, n)
 

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.chat import Labels
     from rawthink_core.model import Provenance
-    from rawthink_core.operations import (
-        RecordReceipt,
-    )
+    from rawthink_core.operations import Advice, RecordReceipt
     from rawthink_core.provider import Provider
 
 log = logging.getLogger("rawthink.memory")
@@ -127,7 +125,7 @@ class Memory(Verbs):
         return receipt
 
     async def _advice(self, batch: Batch, receipt: RecordReceipt) -> tuple[Advice, ...]:
-        """Return what is known against a decision just written; it may not keep the receipt waiting for long."""
+        """Return what is known against a decision just written. It may not hold the receipt up for long."""
         look = decisions.advice(self.provider, batch, receipt)
         try:
             return await within(self._recaller.deadline, look, self._late)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rawthink_core.clock import Clock, IdSource, RandomIds, SystemClock
@@ -45,6 +44,7 @@ from rawthink_core.vocabulary import DEFAULT_VOCABULARY, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
 
     from rawthink_core.commits import Commit
 

@@ -237,7 +237,7 @@ class Reviser:
         if new is None or old is None:
             return
         self.plan.relate(where, new, "supersedes", old)
-        self._end_decisions(old, self.plan.stated.get(new, []), f"superseded by {entity.name}")
+        self._end_decisions(old, self.plan.stated.get(new, []), "superseded by another decision")
 
     def _end_decisions(self, owner: str, said: list[str], reason: str | None) -> None:
         """End the active `decided` and `because` of ``owner`` that were not said again just now."""

@@ -84,7 +84,8 @@ def answer(query: SearchQuery, store: Retrieval, now: datetime, degraded: str | 
     while True:
         groups = grouped(found.ranked, partial(_entity_of, found.states), query.limit + 1)
         if found.complete or len(groups) > query.limit or depth >= MAX_DEPTH:
-            found.total = len(groups) if found.complete else None
+            every = {_entity_of(found.states, item.id) for item in found.ranked} - {None}
+            found.total = len(every) if found.complete else None
             return _page(search, found, groups, degraded)
         depth *= 2
         found = search.find(depth)

@@ -136,7 +136,7 @@ def _iterated(name: str, method: Callable[..., AsyncIterator[Any]]) -> Callable[
 
 
 def _generate() -> None:
-    for name, member in vars(Memory).items():
+    for name, member in inspect.getmembers(Memory):
         if name.startswith("_") or hasattr(SyncMemory, name):
             continue
         if inspect.iscoroutinefunction(member):

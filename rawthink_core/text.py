@@ -24,24 +24,25 @@ import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
 from hashlib import blake2b
-from itertools import chain, groupby
+from itertools import chain, filterfalse, groupby
 from typing import Literal, NamedTuple
 
 from rawthink_core.stopwords import STOP_CHARACTERS, STOP_PAIRS, STOP_WORDS
 
-# Goes into the fingerprint of every index. Raise it when a term, an id or a weight of any text changes.
+# Goes into the fingerprint of every index. Raise it when a term, an id or a weight of any text changes; a
+# newer PyStemmer may change them too, and a test tells.
 TEXT_RULES = "text-1"
 
 # BM25 after Robertson & Zaragoza, "The Probabilistic Relevance Framework" (2009), section 3.4. The average
 # length is a constant, so that nothing recorded elsewhere can change an answer. It counts terms: 400 are a
-# paragraph of some 100 words. Best of 60 to 1600 on paragraphs; turns of a chat do not mind.
+# paragraph of some 100 words. 400 and 500 did best of 60 to 1600 on paragraphs; turns of a chat do not mind.
 _K1 = 0.9
 _B = 0.4
 _AVERAGE_LENGTH = 400
 _GRAM = 4
 _GRAM_WEIGHT = 0.5
 # A content token is the beginning of a stem: so Turkish questions meet 95 of 100 sentences that answer them,
-# with whole stems 90; chance meetings rise from 4 to 6 of 100. English hardly changes.
+# with whole stems 90; chance meetings rise from 3 to 5 of 100. English hardly changes.
 _ROOT = 6
 
 _MOST_CHARACTERS = 1 << 20
@@ -50,7 +51,7 @@ _LONGEST_TOKEN = 1 << 12
 _LONGEST_WORD = 64
 _MOST_JOINED = 32
 _LONGEST_NUMBERED_WORD = 16
-_LONGEST_CACHED = 32
+_LONGEST_CACHED = 24  # sentences of scripts without spaces come but once
 
 _BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols by category, nothing on the screen
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -204,11 +205,9 @@ def content_tokens(text: str) -> frozenset[str]:
             idle = STOP_PAIRS.intersection(large)
             pairs = [g for g in large if g not in idle and STOP_CHARACTERS.isdisjoint(g)]
             rest = set(small) - STOP_CHARACTERS.union(*idle)
-            strong = [g for g in pairs if not _HIRAGANA.search(g)] or [
-                g for g in rest if not _HIRAGANA.search(g)
-            ]
+            strong = set(filterfalse(_HIRAGANA.search, pairs)) or set(filterfalse(_HIRAGANA.search, rest))
             content.update(strong)
-            weak.update(pairs if not strong else ())
+            weak.update(() if strong else pairs)
     return frozenset(content or weak)
 
 
@@ -244,7 +243,7 @@ def _patterns(ascii_only: bool) -> _Patterns:
 
         letter = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]]"
         symbol, compiled, flags = r"[[\p{So}\p{Sc}\p{Sm}]--[\x00-\x7f]]", regex.compile, regex.V1
-    joint = r"[-+#./:@&=_\\]{1,3}"
+    joint = r"(?:-|[+#./:@&=_\\]{1,3})"  # two hyphens are a dash
     tail = r"(?:\+{1,2}|\#)"
     piece = (
         rf"(?P<east>[{_EAST_ASIAN}]+)|(?P<south>[{_SOUTH_EAST_ASIAN}]+)|(?P<symbol>{symbol})"
@@ -280,7 +279,7 @@ def _ids(token: str) -> tuple[int, ...]:
     return (_look_up if len(token) <= _LONGEST_CACHED else _look_up.__wrapped__)(token)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 15)
 def _look_up(token: str) -> tuple[int, ...]:
     return tuple(map(term_id, _terms(token)))
 

@@ -52,6 +52,7 @@ N = TypeVar("N", Entity, Observation, Relation, Passage)
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 LAG_SECONDS = 10.0  # how long a provider that reads its writes after "seconds" may take
+DEGRADED_SECONDS = 30.0  # how long a healthy store may answer that it is still building an index
 EVERY_STATUS = ("active", "ended", "invalidated")
 
 
@@ -176,12 +177,14 @@ class Space:
         await self._settle(receipt)
         return receipt
 
-    async def revise(self, *targets: Mapping[str, Any], id: str | None = None, **change: Any) -> RecordReceipt:  # noqa: A002 - the request's own word
+    async def revise(
+        self, *targets: Mapping[str, Any], batch_id: str | None = None, **change: Any
+    ) -> RecordReceipt:
         """Revise ``targets``."""
         revision = parse(
             Revision,
             {
-                "id": id or self.bench.new_batch_id(),
+                "id": batch_id or self.bench.new_batch_id(),
                 "scope": self.scope,
                 "change": {"targets": targets, **change},
             },
@@ -230,8 +233,14 @@ class Space:
     # --- reading --------------------------------------------------------------------------------
 
     async def search(self, text: str, **filters: Any) -> SearchPage:
-        """Search."""
-        return await self.provider.search(parse(SearchQuery, {"scope": self.scope, "text": text, **filters}))
+        """Search; where the answer says that it may be incomplete, ask again for a while."""
+        query = parse(SearchQuery, {"scope": self.scope, "text": text, **filters})
+        deadline = asyncio.get_running_loop().time() + DEGRADED_SECONDS
+        while (page := await self.provider.search(query)).degraded:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Broken(f"searches of a healthy store stay degraded: {page.degraded}")
+            await asyncio.sleep(0.05)
+        return page
 
     async def texts(self, text: str, **filters: Any) -> list[str]:
         """Search and return the texts of the hits, best first."""

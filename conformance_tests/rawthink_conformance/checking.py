@@ -62,6 +62,7 @@ def run_check(requirement: Requirement, subject: Subject, waivers: Mapping[str, 
 
     began = time.perf_counter()
     reason = waivers.get(requirement.id)
+    failure: Exception
     try:
         detail = asyncio.run(asyncio.wait_for(_attempt(requirement, subject), CHECK_SECONDS))
     except TimeoutError as error:
@@ -92,7 +93,9 @@ async def _attempt(requirement: Requirement, subject: Subject) -> str:
                 what = f"`{requirement.capability}` is not declared, so it must be refused"
                 error = await refused(UnsupportedOperation, refusal(bench.space()), what)
                 if error.provider != info.name:
-                    raise AssertionError(f"the refusal names {error.provider!r}, not {info.name!r}") from error
+                    raise AssertionError(
+                        f"the refusal names {error.provider!r}, not {info.name!r}"
+                    ) from error
             return f"`{requirement.capability}` is not declared"
         if requirement.capability is not None and requirement.grades:
             grade = info.capabilities[requirement.capability]

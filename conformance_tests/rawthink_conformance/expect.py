@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection
+    from collections.abc import Awaitable, Collection, Iterable
 
+T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 _SHOWN = 600
 
 
-class Broken(AssertionError):
+class Broken(AssertionError):  # noqa: N818 - says what happened to a promise
     """A promise of the contract was not kept."""
 
 
@@ -46,6 +47,14 @@ def lacks(whole: Collection[object], part: object, what: str) -> None:
     """Require that something is not among others."""
     if part in whole:
         raise Broken(f"{what}: {_short(part)} is among {_short(whole)}")
+
+
+def only(items: Iterable[T], what: str) -> T:
+    """Require that there is exactly one item, and return it."""
+    found = list(items)
+    if len(found) != 1:
+        raise Broken(f"{what}: one is promised, seen {_short(found)}")
+    return found[0]
 
 
 async def refused(kind: type[E], call: Awaitable[object], what: str, *words: str) -> E:

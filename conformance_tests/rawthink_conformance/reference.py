@@ -13,7 +13,7 @@ from asyncio import to_thread
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rawthink_conformance.brute import Everything, facts
 from rawthink_core import searching
@@ -21,7 +21,7 @@ from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, digest, receipt_of
 from rawthink_core.errors import BackendUnavailable, BatchIdReused, InvalidRequest, NotFound
 from rawthink_core.graph import Rules, Slice, needs, plan, prepare
-from rawthink_core.identity import looks_like_id
+from rawthink_core.identity import canonical_id
 from rawthink_core.model import Entity, Item, Observation, Passage, Relation, zone_named
 from rawthink_core.operations import (
     Check,
@@ -157,7 +157,7 @@ class ReferenceProvider(BaseProvider):
     def _named(self, space: str, name: str) -> State | None:
         key = identity_key(name)
         for state in self._standing(space).values():
-            if state.kind == "entity" and {key} & state.keys():
+            if state.kind == "entity" and {key} & state.identity_keys():
                 return state
         return None
 
@@ -181,8 +181,7 @@ class ReferenceProvider(BaseProvider):
                 return receipt_of(known)
             at = self._next_instant()
             rows = self._plan(batch, at)
-            by = batch.provenance.model_dump(mode="json", exclude_none=True) if batch.provenance else None
-            commit = Commit(batch.id, iso(at), batch.scope.space, rows, by, digest(batch))
+            commit = Commit(batch.id, iso(at), batch.scope.space, rows, _by(batch), digest(batch))
             self._keep(commit)
             return receipt_of(commit)
 
@@ -245,7 +244,7 @@ class ReferenceProvider(BaseProvider):
     def _to_forget(self, request: Forget, states: dict[str, State]) -> tuple[set[str], tuple[str, ...]]:
         if request.everything:
             return set(states), ()
-        wanted = {_canonical(item) for item in request.ids}
+        wanted = {canonical_id(item) for item in request.ids}
         chosen = wanted & states.keys()
         missing = sorted(wanted - chosen)
         for name in request.names:
@@ -272,7 +271,7 @@ class ReferenceProvider(BaseProvider):
         found: dict[str, State] = {}
         missing: list[str] = []
         for reference in request.ids:
-            state = states.get(_canonical(reference))
+            state = states.get(canonical_id(reference))
             missing += [] if state else [reference]
             found |= {state.id: state} if state else {}
         for name in request.names:
@@ -309,7 +308,7 @@ class ReferenceProvider(BaseProvider):
     def _graph(self, query: GraphQuery) -> GraphPage:
         states = self._standing(query.scope.space, utc(query.as_of))
         named = {name: self._named(query.scope.space, name) for name in query.names}
-        start = [*map(_canonical, query.ids), *(state.id for state in named.values() if state)]
+        start = [*map(canonical_id, query.ids), *(state.id for state in named.values() if state)]
         missing = [name for name, state in named.items() if state is None]
         missing += [i for i in dict.fromkeys(start) if i not in states or states[i].kind != "entity"]
         seen = [i for i in dict.fromkeys(start) if i in states and states[i].kind == "entity"]
@@ -349,7 +348,7 @@ class ReferenceProvider(BaseProvider):
             raise InvalidRequest("history takes an id or a name")
         states = self._standing(query.scope.space)
         named = self._named(query.scope.space, query.name) if query.name else None
-        state = named or states.get(_canonical(query.id or ""))
+        state = named or states.get(canonical_id(query.id or ""))
         if state is None:
             raise NotFound(f"nothing called {query.id or query.name!r} is in this space; search for it first")
         if state.kind == "entity":
@@ -402,8 +401,9 @@ class ReferenceProvider(BaseProvider):
         return Health(status="ok", location=self.info.location, checks=(held,))
 
 
-def _canonical(item: str) -> str:
-    return item.lower() if looks_like_id(item) else item
+def _by(batch: Batch) -> dict[str, Any] | None:
+    given = batch.provenance
+    return None if given is None else given.model_dump(mode="json", exclude_none=True, warnings=False)
 
 
 def _chain(start: str, states: Mapping[str, State]) -> set[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ class App:
         async def opened() -> T:
             memory = self.memory()
             await memory.provider.open()
+            gc.freeze()  # what was loaded to get here stays to the end
+            gc.enable()
             try:
                 return await work(memory)
             finally:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rawthink_cli import exits, paper, telling
+from rawthink_cli import exits, paper, telling, waiting
 from rawthink_cli.app import App, Verb
 
 if TYPE_CHECKING:
@@ -32,13 +32,14 @@ rawthink challenge "put a Redis in front of the search page"
     help="At most this many of each sort, up to 100.",
 )
 @click.option("--ids", is_flag=True, help="Print the id of each item.")
+@waiting.option
 @click.pass_obj
-def command(app: App, /, *, topic: tuple[str, ...], limit: int, ids: bool) -> int:
+def command(app: App, /, *, topic: tuple[str, ...], limit: int, ids: bool, wait: float) -> int:
     """Argue back: what you rejected, gave up, doubted or left open about TOPIC."""
     app.places = {"text": "TOPIC", "limit": "--limit"}
 
     async def work(memory: Memory) -> tuple[Challenge, telling.Teller]:
-        found = await memory.challenge(" ".join(topic), limit=limit)
+        found = await waiting.until_indexed(lambda: memory.challenge(" ".join(topic), limit=limit), wait)
         return found, telling.teller_for(memory, app.columns, ids=ids)
 
     found, tell = app.run(work)

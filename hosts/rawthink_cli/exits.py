@@ -1,4 +1,4 @@
-"""Exit codes, and how an error becomes one of them, a sentence for people and a document for programs.
+"""Exit codes, and how an error of the core becomes one of them, in the words of the command line.
 
 Imports nothing of the core until an error has happened.
 """
@@ -6,7 +6,7 @@ Imports nothing of the core until an error has happened.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +87,3 @@ def _place(where: str, places: Mapping[str, str]) -> str:
 
 def _as_command(found: re.Match[str]) -> str:
     return f"to change it: rawthink revise NAME --field {found[1]}={found[2]}"
-
-
-def document(kind: str, message: str, faults: list[dict[str, str]], **more: Any) -> dict[str, Any]:
-    """Return what ``--json`` prints for an error."""
-    return {"error": {"kind": kind, "message": message, "faults": faults, **more}}

@@ -6,7 +6,6 @@ in the entry point group ``rawthink.commands``, and are looked up when a name is
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from rawthink_cli import exits, paper
+from rawthink_cli import ending, exits
 from rawthink_cli.app import GLOBAL, App, Verb, global_options
 
 if TYPE_CHECKING:
@@ -107,28 +106,20 @@ class Rawthink(click.Group):
         standalone_mode: bool = True,  # noqa: ARG002 - click's signature; we always end the process
         **extra: Any,
     ) -> NoReturn:
-        """Run, and exit with the code of what happened. Never shows a traceback for an error of ours."""
-        given = list(sys.argv[1:] if args is None else args)
+        """Run, and exit with the code of what happened."""
+        if "_RAWTHINK_COMPLETE" in os.environ:
+            super().main(args, prog_name, complete_var, **extra)
+        given = [ending.whole(argument) for argument in (sys.argv[1:] if args is None else args)]
         app = extra.pop("obj", None) or App()
         if "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
             extra["color"] = False
-        wants_json = "--json" in given[: given.index("--")] if "--" in given else "--json" in given
-        try:
-            result = super().main(given, prog_name, complete_var, standalone_mode=False, obj=app, **extra)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _drop_output()
-            sys.exit(exits.PIPE_CLOSED)
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("Stopped.", err=True)
-            sys.exit(exits.INTERRUPTED)
-        except click.exceptions.NoArgsIsHelpError as error:
-            click.echo(error.ctx.get_help() if error.ctx else error.format_message())
-            sys.exit(exits.REFUSED)
-        except Exception as error:  # noqa: BLE001 - each kind gets its code and its words
-            app.json = app.json or wants_json
-            sys.exit(_failed(error, app))
-        sys.exit(result if isinstance(result, int) and not isinstance(result, bool) else exits.OK)
+
+        def command() -> Any:
+            with self.make_context(prog_name or "rawthink", list(given), obj=app, **extra) as context:
+                return self.invoke(context)
+
+        options = given[: given.index("--")] if "--" in given else given
+        sys.exit(ending.run(command, app, wants_json="--json" in options))
 
 
 def _registered(name: str) -> click.Command | None:
@@ -165,47 +156,6 @@ def _handed_on(app: App, command: click.Command, ctx: click.Context) -> list[str
             raise click.UsageError(f"{command.name} takes no --{name}", ctx)
         handed += [f"--{name}"] if value is True else [f"--{name}", value]
     return handed
-
-
-def _failed(error: Exception, app: App) -> int:
-    """Tell people and programs what went wrong, and return the exit code."""
-    faults: list[dict[str, str]] = []
-    kind, hint = type(error).__name__, ""
-    if isinstance(error, click.ClickException):
-        code, message = exits.REFUSED, error.format_message()
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            hint = f"\nTry: {error.ctx.command_path} --help"
-        kind = "UsageError"
-    elif exits.is_ours(error):
-        code = exits.code_of(error)
-        message, faults = exits.explain(error, app.places)
-    elif isinstance(error, OSError):
-        code, message = (
-            exits.FAILED,
-            f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""),
-        )
-    else:
-        code, message = (
-            exits.BUG,
-            f"{kind}: {error} - this is a fault of rawthink; please report what follows",
-        )
-        import traceback  # noqa: PLC0415 - only a bug needs it
-
-        hint = "\n" + "".join(traceback.format_exception(error))
-    try:
-        click.echo(f"rawthink: {paper.safe(message)}{hint}", err=True)
-        if app.json:
-            app.print_json(exits.document(kind, message, faults))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
-    return code
-
-
-def _drop_output() -> None:
-    """Send what is still to be flushed nowhere, so that the interpreter does not complain at its end."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -74,8 +74,6 @@ class Command:
         return {
             "HOME": str(self.home),
             "USERPROFILE": str(self.home),
-            "RAWTHINK_CACHE": str(self.home / "cache"),
-            "RAWTHINK_STATE": str(self.home / "state"),
         }
 
     def __call__(self, *args, stdin=None, build=None, **env):

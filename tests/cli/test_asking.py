@@ -227,27 +227,34 @@ def test_a_challenge_that_finds_nothing_is_a_good_answer(cache):
 
 
 class Limping(BaseProvider):
-    """A provider whose index is behind."""
+    """A provider whose index catches up after some questions."""
 
-    def __init__(self, items=()):
+    def __init__(self, questions):
         self.info = ProviderInfo("limping", "1", {}, "nowhere")
-        self.items = items
+        self.left = questions
 
     async def search(self, query):
-        return SearchPage(items=self.items, degraded="index 3 of 10")
+        self.left -= 1
+        return SearchPage(degraded=f"index {10 - self.left} of 10" if self.left >= 0 else None)
 
 
 @pytest.fixture
 def limping():
-    return lambda configuration, _: Memory(Limping(), space=configuration.settings.space)
+    provider = Limping(3)
+    return lambda configuration, _: Memory(provider, space=configuration.settings.space)
 
 
 def test_a_degraded_answer_differs_from_an_honest_empty_one(cli, limping):
-    answer = cli("search", "redis", build=limping)
+    answer = cli("search", "redis", "--wait", "0", build=limping)
     assert answer.code == 5
-    assert "index 3 of 10" in answer.out
+    assert "index 8 of 10" in answer.out
     assert "Nothing found.\n" not in answer.out
-    assert cli("search", "redis", "--json", build=limping).json["degraded"] == "index 3 of 10"
+    assert cli("search", "redis", "--json", "--wait", "0", build=limping).json["degraded"] == "index 9 of 10"
+
+
+def test_an_index_that_is_being_built_is_waited_for(cli, limping):
+    answer = cli("search", "redis", build=limping)
+    assert (answer.code, answer.out) == (3, "Nothing found.\n")
 
 
 def test_what_a_provider_does_not_offer_is_said_in_one_sentence(cli, limping):

@@ -139,11 +139,11 @@ def test_marks_by_the_thousand_are_ordered_as_unicode_says(length, rng):
 
 def test_marks_by_the_hundred_thousand_take_no_time():
     marks = "a" + "\u0315\u0300" * 100_000  # Python alone needs a minute and a half
-    started = time.perf_counter()
+    started = time.process_time()
     assert identity_key(marks)
     assert same_text(marks)
     assert list(terms(marks)) == ["a"]
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -205,6 +205,7 @@ def test_the_first_lone_surrogate_is_pointed_at(text, where):
             "api/cache: read-through",
             ["api/cache", "cache", "read-through", "read through", "readthrough", "api cache"],
         ),
+        ("a cache--the best one", ["cache", "best", "one"]),
         ("upgraded to v2.0.1", ["v2.0.1", "V2.0.1", "2.0.1", "version 2", "upgrade"]),
         ("fixed in #1234", ["#1234", "1234", "issue 1234", "fix"]),
         ("uses gpt4 and sha256", ["gpt-4", "gpt 4", "GPT4", "sha 256", "sha-256"]),
@@ -539,9 +540,9 @@ def test_a_mebibyte_is_indexed_in_seconds():
     rng = random.Random(1)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(20_000)]
     text = " ".join(rng.choices(words, k=200_000))[: 1 << 20]
-    started = time.perf_counter()
+    started = time.process_time()
     ids, _ = document_vector(text)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
     assert ids
     assert finds(text.split()[-2], text)
 

@@ -1,5 +1,6 @@
 """Rules 13 and 17, as far as a provider holds them: recall, capture, and no current session."""
 
+
 from __future__ import annotations
 
 import asyncio
@@ -29,9 +30,12 @@ async def _before(space: Space, text: str, limit: int = 8) -> list[str]:
 
 @check("chat.captures")
 async def a_turn_is_stored(bench: Bench) -> None:
-    """`on_after_chat` stores its passages as they are, honest text about the tag included; a retry adds nothing."""
+    """`on_after_chat` stores its passages as they are, text about the tag included; a retry adds nothing."""
     space = bench.space()
-    texts = ("[张三] 我最近在用 Rust 重写后端\n[我] 很好的选择", f"[user] what does {BLOCK} mean?\n[me] a block of memories")
+    texts = (
+        "[张三] 我最近在用 Rust 重写后端\n[我] 很好的选择",
+        f"[user] what does {BLOCK} mean?\n[me] a block of memories",
+    )
     for number, text in enumerate(texts):
         receipt = await _after(space, f"turn-{number}", text=text, key=f"m{number}", speaker="张三")
         equal(receipt.status, "stored", "the status of the receipt")
@@ -58,7 +62,9 @@ async def recall_is_relevant(bench: Bench) -> None:
     for idle in ("ok", "what was it that we had", "quantum chromodynamics", "…", "你好"):
         equal(await _before(space, idle), [], f"what is recalled for {idle!r}")
     await space.about("Parser", "getUserName is slow", "c++ is fast")
-    equal(await _before(space, "who knows the user name?"), ["getUserName is slow"], "a part of an identifier")
+    equal(
+        await _before(space, "who knows the user name?"), ["getUserName is slow"], "a part of an identifier"
+    )
 
 
 @check("session.none")
@@ -76,10 +82,10 @@ async def conversations_do_not_touch(bench: Bench) -> None:
     await asyncio.gather(converse(together, "one"), converse(together, "two"))
     await converse(apart, "one")
     await converse(apart, "two")
-    for session in lines:
+    for session, said in lines.items():
         seen = await _places(together, session)
         equal(seen, await _places(apart, session), f"places and texts of session {session!r}")
-        equal(seen, list(enumerate(lines[session])), f"the whole of session {session!r}")
+        equal(seen, list(enumerate(said)), f"the whole of session {session!r}")
 
 
 async def _places(space: Space, session: str) -> list[tuple[int, str]]:

@@ -1,5 +1,6 @@
 """Export and restore: a copy answers every question as the original does."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from datetime import timedelta
@@ -29,7 +30,12 @@ async def _lived_in(bench: Bench, space: Space) -> None:
         observations=[
             {"entity": "cache", "kind": "decided", "text": "write-through"},
             {"entity": "cache", "kind": "rejected", "text": "read-through — too early"},
-            {"entity": "İstanbul", "text": "was the capital", "valid_from": "1453-05-29", "valid_to": "1923-10-13"},
+            {
+                "entity": "İstanbul",
+                "text": "was the capital",
+                "valid_from": "1453-05-29",
+                "valid_to": "1923-10-13",
+            },
         ],
         provenance={"host": "cli", "client": "me"},
     )
@@ -41,9 +47,9 @@ async def _lived_in(bench: Bench, space: Space) -> None:
     bench.clock.tick(timedelta(days=1))
     await space.record(passages=[{"session": "talk", "key": "m", "text": "final cache"}])
     await space.create("Redis", "App")
-    (link,) = (
-        await space.record(relations=[{"source": "Redis", "type": "used_by", "target": "App"}])
-    ).ids("relation")
+    (link,) = (await space.record(relations=[{"source": "Redis", "type": "used_by", "target": "App"}])).ids(
+        "relation"
+    )
     await space.revise({"entity": "Redis"}, fields={"name": "Valkey"}, reason="licence")
     await space.revise({"id": link}, cause="changed", reason="gone")
     await space.say("cache", "a slip")
@@ -82,7 +88,9 @@ async def a_copy_answers_alike(bench: Bench) -> None:
     receipt = await copy.restore(commits)
     equal((receipt.restored, receipt.skipped), (len(commits), 0), "the receipt")
     await _compare(space, copy)
-    equal([commit.rows for commit in await copy.export()], [c.rows for c in commits], "the export of the copy")
+    equal(
+        [commit.rows for commit in await copy.export()], [c.rows for c in commits], "the export of the copy"
+    )
 
 
 @check("export.portable")

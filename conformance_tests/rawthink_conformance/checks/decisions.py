@@ -1,5 +1,6 @@
 """Rule 8 and the nouns, for decisions: a new one ends the old, and what was rejected stays."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

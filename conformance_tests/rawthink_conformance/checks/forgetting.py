@@ -1,5 +1,6 @@
 """Rule 9: what is forgotten is erased, from every verb and every file."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 import json
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
-from rawthink_conformance.expect import equal, refused, true
+from rawthink_conformance.expect import equal, only, refused, true
 from rawthink_core.commits import encode
 from rawthink_core.errors import NotFound
 from rawthink_core.identity import successor_id
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
     from rawthink_conformance.bench import Bench, Space
 
-SECRET = "the heron nests at Zürich 部署 quayside"
-TERMS = ("heron", "quayside", "部署", SECRET)
+MARKED = "the heron nests at Zürich 部署 quayside"
+TERMS = ("heron", "quayside", "部署", MARKED)
 
 
-async def _with_secrets(space: Space) -> list[str]:
-    """Write a secret wherever text can be, beside what is to be kept; return the ids of what holds it."""
+async def _with_marks(space: Space) -> list[str]:
+    """Write a marked text wherever text can be, beside what stays; return the ids of what holds it."""
     await space.record(
         entities=[{"name": "Keep", "entity_type": "concept", "domain": "software"}],
         observations=[{"entity": "Keep", "text": "this stays"}],
@@ -34,19 +35,26 @@ async def _with_secrets(space: Space) -> list[str]:
     )
     receipt = await space.record(
         entities=[
-            {"name": f"Place: {SECRET}", "aliases": [f"alias {SECRET}"], "entity_type": "concept", "domain": "history"}
+            {
+                "name": f"Place: {MARKED}",
+                "aliases": [f"alias {MARKED}"],
+                "entity_type": "concept",
+                "domain": "history",
+            }
         ],
         observations=[
-            {"entity": f"Place: {SECRET}", "text": f"observed: {SECRET}"},
-            {"entity": "Keep", "text": f"said of another: {SECRET}"},
+            {"entity": f"Place: {MARKED}", "text": f"observed: {MARKED}"},
+            {"entity": "Keep", "text": f"said of another: {MARKED}"},
         ],
-        passages=[{"session": "talk", "key": f"key {SECRET}", "text": f"talked: {SECRET}", "tags": [SECRET]}],
+        passages=[{"session": "talk", "key": f"key {MARKED}", "text": f"talked: {MARKED}", "tags": [MARKED]}],
     )
     ids = receipt.ids()
     more = await space.revise(
-        {"id": receipt.ids("observation")[0]}, successor={"text": f"revised: {SECRET}"}, reason=f"why: {SECRET}"
+        {"id": receipt.ids("observation")[0]},
+        successor={"text": f"revised: {MARKED}"},
+        reason=f"why: {MARKED}",
     )
-    await space.revise({"id": ids[0]}, fields={"name": f"Renamed {SECRET}"}, reason=f"again: {SECRET}")
+    await space.revise({"id": ids[0]}, fields={"name": f"Renamed {MARKED}"}, reason=f"again: {MARKED}")
     return [*ids, *more.ids(None, "created")]
 
 
@@ -54,7 +62,7 @@ async def _with_secrets(space: Space) -> list[str]:
 async def no_verb_yields_forgotten_text(bench: Bench) -> None:
     """What was forgotten is missing from every verb, now and after reopening; the rest stands."""
     space = bench.space()
-    ids = await _with_secrets(space)
+    ids = await _with_marks(space)
     true(await space.texts("heron", statuses=EVERY_STATUS), "the text must be found before it is forgotten")
     receipt = await space.forget(ids=ids)
     equal(set(receipt.ids), set(ids), "ids of the receipt")
@@ -75,10 +83,10 @@ async def no_verb_yields_forgotten_text(bench: Bench) -> None:
 async def no_export_yields_forgotten_text(bench: Bench) -> None:
     """An export holds nothing of what was forgotten."""
     space = bench.space()
-    await space.forget(ids=await _with_secrets(space))
+    await space.forget(ids=await _with_marks(space))
     lines = b"".join(map(encode, await space.export()))
     true(b"this stays" in lines, "the export must hold what is kept")
-    _lacks_secret(lines, "the export")
+    _lacks_marks(lines, "the export")
 
 
 @check("forget.files")
@@ -92,7 +100,7 @@ async def no_file_yields_forgotten_text(bench: Bench) -> None:
     root.setLevel(logging.DEBUG)
     try:
         space = bench.space()
-        ids = await _with_secrets(space)
+        ids = await _with_marks(space)
         await bench.reopen()  # whatever is only written at the end is written now
         receipt = await space.forget(ids=ids)
         kept = [place.place for place in receipt.places if place.outcome == "kept"]
@@ -108,7 +116,7 @@ async def no_file_yields_forgotten_text(bench: Bench) -> None:
     finally:
         root.removeHandler(listener)
         root.setLevel(level)
-    _lacks_secret("\n".join(lines).encode(), "the log")
+    _lacks_marks("\n".join(lines).encode(), "the log")
 
 
 class _Listener(logging.Handler):
@@ -122,15 +130,21 @@ class _Listener(logging.Handler):
 
 def _scan_files(folder: Path, moment: str) -> None:
     for path in sorted(folder.rglob("*")):
-        _lacks_secret(str(path.relative_to(folder)).encode(), f"the name of a file {moment}")
+        _lacks_marks(str(path.relative_to(folder)).encode(), f"the name of a file {moment}")
         if path.is_file():
-            _lacks_secret(path.read_bytes(), f"{path.relative_to(folder)} {moment}")
+            _lacks_marks(path.read_bytes(), f"{path.relative_to(folder)} {moment}")
 
 
-def _lacks_secret(data: bytes, where: str) -> None:
+def _lacks_marks(data: bytes, where: str) -> None:
     for term in TERMS:
         escaped = json.dumps(term).strip('"')
-        forms = (term.encode(), term.encode("utf-16-le"), term.encode("utf-16-be"), escaped.encode(), escaped.upper().encode())
+        forms = (
+            term.encode(),
+            term.encode("utf-16-le"),
+            term.encode("utf-16-be"),
+            escaped.encode(),
+            escaped.upper().encode(),
+        )
         if any(form in data for form in forms):
             raise AssertionError(f"{where} still holds the forgotten text {term!r}")
 
@@ -141,13 +155,19 @@ async def forgetting_an_entity(bench: Bench) -> None:
     space = bench.space()
     said = await space.about("Redis", "is fast", "is small")
     await space.create("App")
-    link = (await space.record(relations=[{"source": "App", "type": "uses", "target": "Redis"}])).ids("relation")
+    link = (await space.record(relations=[{"source": "App", "type": "uses", "target": "Redis"}])).ids(
+        "relation"
+    )
     await space.revise({"entity": "Redis"}, fields={"name": "Valkey"})
     owner = (await space.entity("Redis")).id
     receipt = await space.forget(names=["redis"])
     equal(set(receipt.ids), {owner, *said, *link}, "what was erased")
     await bench.reopen()
-    equal((await space.get(names=["Redis", "Valkey", "App"])).missing, ("Redis", "Valkey"), "names that are gone")
+    equal(
+        (await space.get(names=["Redis", "Valkey", "App"])).missing,
+        ("Redis", "Valkey"),
+        "names that are gone",
+    )
     equal((await space.graph("App")).relations, (), "relations of what stays")
     (anew,) = await space.create("Valkey")
     equal((await space.history(id=anew)).observations, (), "what is known of a namesake recorded later")
@@ -165,12 +185,14 @@ async def forgetting_a_session(bench: Bench) -> None:
     equal((receipt.count, receipt.missing), (2, ("talk 3",)), "what was erased, and what was not there")
     equal(await space.said(statuses=EVERY_STATUS), ["another talk of drafts"], "what is left")
     (first,) = await space.turn("talk", "a new talk")
-    equal(len((await space.history(id=first)).passages), 1, "the history of a passage in the session begun anew")
+    equal(
+        len((await space.history(id=first)).passages), 1, "the history of a passage in the session begun anew"
+    )
 
 
 @check("forget.receipt")
 async def the_receipt_of_forgetting(bench: Bench) -> None:
-    """The receipt counts what was erased, lists what was not there, and names every place with its outcome."""
+    """The receipt counts what was erased, lists what was not there, and names each place with its outcome."""
     space = bench.space()
     (said,) = await space.about("Redis", "is fast")
     receipt = await space.forget(ids=[said, "no such id"], names=["Nobody"])
@@ -195,11 +217,15 @@ async def forgetting_one_end_of_a_revision(bench: Bench) -> None:
     was = await space.one(Observation, one)
     equal((was.text, was.status), ("runs on Synology", "invalidated"), "whose successor was forgotten")
     equal(await space.said(items=["observation"]), ["is in the cellar"], "what stands")
-    (hit,) = (await space.search("Synology", statuses=["invalidated"])).items
+    hit = only((await space.search("Synology", statuses=["invalidated"])).items, "hits")
     equal(hit.successor, None, "the text of the forgotten successor")
     history = await space.history(id=one)
     equal([said.id for said in history.observations], [one], "the history of the old belief")
-    equal([said.text for said in (await space.history(id=successor_id(two))).observations], ["is in the cellar"], "the history of the new belief")
+    equal(
+        [said.text for said in (await space.history(id=successor_id(two))).observations],
+        ["is in the cellar"],
+        "the history of the new belief",
+    )
 
 
 @check("forget.retry")

@@ -1,5 +1,6 @@
 """Entities: what they answer to, and how their fields change."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -68,8 +69,8 @@ async def no_other_entity_takes_a_name(bench: Bench) -> None:
     for taken in ("valkey", "REDIS", "rds"):
         call = space.revise({"entity": "Memcached"}, fields={"name": taken})
         await refused(InvalidRequest, call, f"the name {taken!r} for another entity")
-        call = space.create("Memcached", aliases=[taken])
-        await refused(InvalidRequest, call, f"the alias {taken!r} for another entity")
+        alias = space.create("Memcached", aliases=[taken])
+        await refused(InvalidRequest, alias, f"the alias {taken!r} for another entity")
         call = space.revise({"entity": "Memcached"}, fields={"aliases": [taken]})
         await refused(InvalidRequest, call, f"{taken!r} revised into the aliases of another entity")
     both = [
@@ -83,7 +84,7 @@ async def no_other_entity_takes_a_name(bench: Bench) -> None:
 
 @check("entity.aliases")
 async def aliases_answer(bench: Bench) -> None:
-    """An entity answers to its aliases; more are added by recording it again, and revised away they still answer."""
+    """An entity answers to its aliases, those added later and those revised away included."""
     space = bench.space()
     (owner,) = await space.create("PostgreSQL", aliases=["Postgres", "postgres "])
     await space.record(entities=[{"name": "postgres", "aliases": ["pg"]}])
@@ -162,7 +163,9 @@ async def fields_are_revised_with_versions(bench: Bench) -> None:
         "versions of a field",
     )
     entity = (await space.history(id=owner)).entity
-    true(entity is not None and entity.versions == found.versions, "history must show the same versions as get")
+    true(
+        entity is not None and entity.versions == found.versions, "history must show the same versions as get"
+    )
 
 
 @check("entity.complete")

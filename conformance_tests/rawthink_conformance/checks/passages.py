@@ -1,8 +1,9 @@
 """Passages: their keys, places and files."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rawthink_conformance.bench import Bench, Space
 
 
-async def _put(space: Space, **passage: object) -> str:
+async def _put(space: Space, **passage: Any) -> str:
     receipt = await space.record(passages=[{"session": "talk", **passage}])
     return receipt.ids("passage", "created", "unchanged")[0]
 
@@ -105,9 +106,10 @@ async def a_file_that_shrank(bench: Bench) -> None:
     space = bench.space()
     sections = {"a": "about herons", "b": "about storks", "c": "about cranes"}
 
-    def batch(path: str, **wanted: str) -> dict[str, object]:
+    def batch(path: str, **wanted: str) -> dict[str, Any]:
         passages = [
-            {"session": path, "key": key, "text": text, "origin": {"path": path}} for key, text in wanted.items()
+            {"session": path, "key": key, "text": text, "origin": {"path": path}}
+            for key, text in wanted.items()
         ]
         return {"passages": passages, "replaces_origin": path}
 

@@ -1,5 +1,6 @@
 """Search (DESIGN §4): who comes first. Scores of two engines are never compared, clear cases are."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 import asyncio
@@ -10,6 +11,8 @@ from rawthink_conformance.checking import check
 from rawthink_conformance.expect import contains, differ, equal, lacks, true
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from rawthink_conformance.bench import Bench, Space
 
 SHORT = "redis cache"
@@ -23,7 +26,13 @@ async def the_clear_winner_is_first(bench: Bench) -> None:
     for number in range(20):
         await space.turn(f"noise {number}", f"the server of customer {number} was restarted")
     for number, text in enumerate(
-        ("the cache is cold", "tea is cold", "the cache of the server", "the server in zanzibar", "a zanzibar of sorts")
+        (
+            "the cache is cold",
+            "tea is cold",
+            "the cache of the server",
+            "the server in zanzibar",
+            "a zanzibar of sorts",
+        )
     ):
         await space.turn(f"talk {number}", text)
     await space.about("api", "redis — needs another service to run", kind="rejected")
@@ -47,7 +56,9 @@ async def scores_order_the_hits(bench: Bench) -> None:
         await space.turn(f"talk {number % 7}", "heron " * (number % 5 + 1) + f"{number} " * (number % 9))
     for question in ("heron", "heron 7", "1 2 3"):
         scores = [hit.score for hit in (await space.search(question, limit=50)).items]
-        true(all(0 <= score <= 1 for score in scores), f"a score for {question!r} is outside 0 and 1: {scores}")
+        true(
+            all(0 <= score <= 1 for score in scores), f"a score for {question!r} is outside 0 and 1: {scores}"
+        )
         equal(scores, sorted(scores, reverse=True), f"scores for {question!r}")
 
 
@@ -71,7 +82,15 @@ async def turns_of_a_session_support_each_other(bench: Bench) -> None:
     space = bench.space()
     for number in range(30):  # so that a word is worth what it is in a real store
         await space.turn(f"other {number}", f"filler {number} about something")
-    turns = ("good morning", "where does the heron nest?", "by the old mill, in the reeds", "thanks a lot", "bye", "see you", "anything else?")
+    turns = (
+        "good morning",
+        "where does the heron nest?",
+        "by the old mill, in the reeds",
+        "thanks a lot",
+        "bye",
+        "see you",
+        "anything else?",
+    )
     ids = await space.turn("talk", *turns)
     hits = (await space.search("heron")).items
     equal(hits[0].id, ids[1], "the first hit")
@@ -107,7 +126,11 @@ async def age_orders_near_ties_only(bench: Bench) -> None:
     await buried.about("Old", "redis cache eviction policy")
     bench.clock.tick(timedelta(days=3000))
     await buried.about("New", "redis was mentioned")
-    equal((await buried.texts("redis cache eviction"))[0], "redis cache eviction policy", "a much better old hit")
+    equal(
+        (await buried.texts("redis cache eviction"))[0],
+        "redis cache eviction policy",
+        "a much better old hit",
+    )
 
 
 @check("search.pinned")
@@ -131,7 +154,7 @@ async def the_past_does_not_age(bench: Bench) -> None:
 @check("search.use")
 async def what_is_read_stays_fresh(bench: Bench) -> None:
     """Reading an item by `get`, `history` or its graph makes it fresh again."""
-    reads = {
+    reads: dict[str, Callable[[Space, str], Awaitable[object]]] = {
         "get": lambda space, item: space.get(item),
         "history": lambda space, item: space.history(id=item),
         "graph": lambda space, _: space.graph("Old"),
@@ -159,7 +182,11 @@ async def a_hit_explains_its_place(bench: Bench) -> None:
     plain = (await space.search("heron")).items
     equal([hit.why for hit in plain], [None] * len(plain), "explanations that nobody asked for")
     hits = (await space.search("heron", why=True)).items
-    equal([(hit.id, hit.score) for hit in hits], [(hit.id, hit.score) for hit in plain], "hits with explanations")
+    equal(
+        [(hit.id, hit.score) for hit in hits],
+        [(hit.id, hit.score) for hit in plain],
+        "hits with explanations",
+    )
     ranks = sorted(hit.why.lexical_rank for hit in hits if hit.why and hit.why.lexical_rank is not None)
     equal(ranks, [1, 2], "ranks of the lexical list")
     for hit in hits:

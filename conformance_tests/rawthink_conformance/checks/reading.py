@@ -1,5 +1,6 @@
 """The verbs that read without searching: get, scan, graph and history."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -107,7 +108,11 @@ async def pages_hold_everything_once(bench: Bench) -> None:
     order = [(item.recorded_at, item.id) for item in whole]
     equal(order, sorted(order), "the order of a scan")
     for limit in (1, 5, 47, 48):
-        equal([i.id for i in await space.scan(limit=limit, statuses=EVERY_STATUS)], [i.id for i in whole], f"pages of {limit}")
+        equal(
+            [i.id for i in await space.scan(limit=limit, statuses=EVERY_STATUS)],
+            [i.id for i in whole],
+            f"pages of {limit}",
+        )
     seen: list[str] = []
     cursor: str | None = None
     while True:
@@ -123,7 +128,9 @@ async def pages_hold_everything_once(bench: Bench) -> None:
             await space.revise({"id": last.id})
         if len(seen) > 200:  # noqa: PLR2004 - it does not end
             break
-    equal([item for item in seen if item in {i.id for i in whole}], [i.id for i in whole], "pages while writing")
+    equal(
+        [item for item in seen if item in {i.id for i in whole}], [i.id for i in whole], "pages while writing"
+    )
     equal(len(seen), len(set(seen)), "items seen twice")
 
 
@@ -148,7 +155,9 @@ async def a_graph_is_walked(bench: Bench) -> None:
         equal([said.text for said in page.observations], ["start"], f"observations at depth {depth}")
         equal((page.missing, page.truncated), (("Nobody",), False), f"the rest at depth {depth}")
     owner = (await space.entity("A")).id
-    equal(await space.graph(depth=2, ids=[owner.upper()]), await space.graph("A", depth=2), "a walk from an id")
+    equal(
+        await space.graph(depth=2, ids=[owner.upper()]), await space.graph("A", depth=2), "a walk from an id"
+    )
 
 
 @check("graph.cycles")
@@ -174,7 +183,9 @@ async def a_graph_is_bounded(bench: Bench) -> None:
     page = await space.graph("Hub", depth=2, limit=10)
     equal((len(page.relations), page.truncated), (10, True), "relations of a bounded page")
     known = {entity.id for entity in page.entities}
-    true(all({r.source, r.target} <= known for r in page.relations), "an end of a relation is not on the page")
+    true(
+        all({r.source, r.target} <= known for r in page.relations), "an end of a relation is not on the page"
+    )
     page = await space.graph("Hub", limit=30)
     equal((len(page.relations), page.truncated), (30, False), "relations of a whole page")
 
@@ -193,7 +204,9 @@ async def a_graph_shows_what_stands(bench: Bench) -> None:
     equal(seen, (["A"], ["is so"], ()), "a plain graph")
     page = await space.graph("A", statuses=["ended", "invalidated"])
     equal([e.name for e in page.entities], ["A", "B"], "entities among retired relations")
-    equal(([o.id for o in page.observations], [r.id for r in page.relations]), ([old], [link]), "retired items")
+    equal(
+        ([o.id for o in page.observations], [r.id for r in page.relations]), ([old], [link]), "retired items"
+    )
 
 
 @check("history.entity")

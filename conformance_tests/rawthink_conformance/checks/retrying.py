@@ -1,5 +1,6 @@
 """Rules 2 and 4: ids, batches sent again, and the same content said again."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 import asyncio
@@ -36,7 +37,10 @@ def _story() -> list[dict[str, Any]]:
         {"passages": [{"session": "talk", "key": "m2", "text": "second, edited"}]},
         {
             "revisions": [
-                {"targets": [{"entity": "Redis", "text": "is fast"}], "successor": {"text": "is fast enough"}},
+                {
+                    "targets": [{"entity": "Redis", "text": "is fast"}],
+                    "successor": {"text": "is fast enough"},
+                },
                 {"targets": [{"source": "İstanbul", "type": "uses", "target": "Redis"}], "reason": "no more"},
             ]
         },
@@ -142,7 +146,7 @@ async def a_batch_that_changed_nothing_is_remembered(bench: Bench) -> None:
 
 @check("batch.concurrent")
 async def one_batch_sent_many_times_at_once(bench: Bench) -> None:
-    """A client that sends one batch five times at once gets one commit and five equal receipts."""
+    """One batch sent several times at once is one commit, and every sender gets its receipt."""
     space = bench.space()
     batch = space.batch(
         entities=[{"name": "Redis", **THING}], observations=[{"entity": "Redis", "text": "is fast"}]

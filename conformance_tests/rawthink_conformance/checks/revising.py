@@ -1,5 +1,6 @@
 """Rule 8: a revision retires, dates and links; it never destroys."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rawthink_conformance.bench import EVERY_STATUS, START
 from rawthink_conformance.checking import check
-from rawthink_conformance.expect import contains, equal, refused, true
+from rawthink_conformance.expect import contains, equal, only, refused, true
 from rawthink_core.errors import AlreadyRevised, InvalidRequest, NotFound
 from rawthink_core.identity import successor_id
 from rawthink_core.model import Observation, Passage, Relation
@@ -100,7 +101,9 @@ async def a_standing_belief_becomes_the_successor(bench: Bench) -> None:
     (third,) = await space.say("NAS", "runs on TrueNAS")
     await space.revise({"id": third}, successor={"text": " runs on fnOS "})
     found = await space.one(Observation, standing)
-    equal((sorted(found.supersedes), found.text), (sorted([old, third]), "runs on fnOS"), "after a second one")
+    equal(
+        (sorted(found.supersedes), found.text), (sorted([old, third]), "runs on fnOS"), "after a second one"
+    )
 
 
 @check("revise.many")
@@ -111,7 +114,11 @@ async def all_targets_or_none(bench: Bench) -> None:
     receipt = await space.revise({"id": two}, {"id": one}, successor={"text": "is slow because it is old"})
     new = successor_id(two)
     found = await space.one(Observation, new)
-    equal((found.text, sorted(found.supersedes)), ("is slow because it is old", sorted([one, two])), "the successor")
+    equal(
+        (found.text, sorted(found.supersedes)),
+        ("is slow because it is old", sorted([one, two])),
+        "the successor",
+    )
     for old in (one, two):
         was = await space.one(Observation, old)
         equal((was.superseded_by, was.invalidated_at), (new, receipt.recorded_at), "each of the old ones")
@@ -192,9 +199,9 @@ async def a_revision_sent_again(bench: Bench) -> None:
     """A revision sent again with its id gives the first receipt, not `AlreadyRevised`."""
     space = bench.space()
     (old,) = await space.about("NAS", "runs on Synology")
-    first = await space.revise({"id": old}, successor={"text": "runs on fnOS"}, id="r1")
+    first = await space.revise({"id": old}, successor={"text": "runs on fnOS"}, batch_id="r1")
     await bench.reopen()
-    again = await space.revise({"id": old}, successor={"text": "runs on fnOS"}, id="r1")
+    again = await space.revise({"id": old}, successor={"text": "runs on fnOS"}, batch_id="r1")
     equal(again, first, "the second receipt")
 
 
@@ -214,7 +221,11 @@ async def the_successor_may_be_new_in_the_batch(bench: Bench) -> None:
         ],
     )
     (new,) = receipt.ids("observation", "created")
-    equal(sorted((await space.one(Observation, new)).supersedes), sorted([old, other]), "what the new one replaces")
+    equal(
+        sorted((await space.one(Observation, new)).supersedes),
+        sorted([old, other]),
+        "what the new one replaces",
+    )
     equal((await space.one(Observation, old)).superseded_by, new, "the successor of the old one")
 
 
@@ -223,7 +234,9 @@ async def relations_are_revised(bench: Bench) -> None:
     """A relation is revised by id or by its ends and type, synonyms and turned arrows included."""
     space = bench.space()
     await space.create("App", "Redis", "Valkey")
-    (old,) = (await space.record(relations=[{"source": "App", "type": "uses", "target": "Redis"}])).ids("relation")
+    (old,) = (await space.record(relations=[{"source": "App", "type": "uses", "target": "Redis"}])).ids(
+        "relation"
+    )
     await space.revise(
         {"source": "redis", "type": "used_by", "target": "app"},
         successor={"target": "Valkey"},
@@ -231,14 +244,16 @@ async def relations_are_revised(bench: Bench) -> None:
         cause="changed",
     )
     was, now = await space.one(Relation, old), await space.one(Relation, successor_id(old))
-    seen = (was.status, was.superseded_by, was.reason)
-    equal(seen, ("ended", successor_id(old), "licence"), "the old relation")
-    seen = (now.source_name, now.type, now.target_name, now.supersedes, now.status)
-    equal(seen, ("App", "uses", "Valkey", (old,), "active"), "the new relation")
+    retired = (was.status, was.superseded_by, was.reason)
+    equal(retired, ("ended", successor_id(old), "licence"), "the old relation")
+    made = (now.source_name, now.type, now.target_name, now.supersedes, now.status)
+    equal(made, ("App", "uses", "Valkey", (old,), "active"), "the new relation")
     equal([link.id for link in (await space.graph("App")).relations], [now.id], "relations in the graph")
     await space.revise({"id": now.id})
     equal((await space.graph("App")).relations, (), "relations after the retraction")
-    contains([link.id for link in (await space.history(name="App")).relations], old, "relations in the history")
+    contains(
+        [link.id for link in (await space.history(name="App")).relations], old, "relations in the history"
+    )
 
 
 @check("revise.passage")
@@ -265,7 +280,7 @@ async def searches_show_what_stands(bench: Bench) -> None:
     equal(await space.texts("backup", items=["observation"]), ["the backup runs on fnOS"], "a plain search")
     equal(await space.texts("Synology"), [], "the old wording")
     page = await space.search("backup Synology", statuses=["invalidated"])
-    (hit,) = page.items
+    hit = only(page.items, "hits")
     seen = (hit.id, hit.status, hit.superseded_by, hit.successor, hit.reason)
     shown = (old, "invalidated", successor_id(old), "the backup runs on fnOS", "replaced the box")
     equal(seen, shown, "the retired hit")

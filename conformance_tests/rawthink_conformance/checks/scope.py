@@ -1,5 +1,6 @@
 """Rule 1: a space is matched by exact equality, and nothing in another space changes an answer."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ LOOK_ALIKES = (
 
 @check("scope.exact")
 async def spaces_that_look_alike(bench: Bench) -> None:
-    """Write one passage to each of many look-alikes; each must find its own and no other."""
+    """Spaces whose names look alike hold different memories: names are compared by exact equality."""
     spaces = bench.spaces(*LOOK_ALIKES)
     for number, space in enumerate(spaces):
         await space.turn("talk", f"the shared word, and number {number}")
@@ -56,7 +57,7 @@ async def spaces_that_look_alike(bench: Bench) -> None:
 
 @check("scope.scan")
 async def spaces_that_look_alike_are_scanned_apart(bench: Bench) -> None:
-    """Scan and history see the same borders as search."""
+    """Scans have the same borders between spaces as searches."""
     spaces = bench.spaces(*LOOK_ALIKES)
     for number, space in enumerate(spaces):
         await space.about("Cache", f"number {number}")
@@ -114,7 +115,7 @@ async def _try_to_say(space: Space, owner: str) -> bool:
 
 @check("scope.statistics")
 async def other_spaces_leave_no_trace(bench: Bench) -> None:
-    """Two hundred texts in another space change neither hits, order, scores nor total."""
+    """What another space holds changes neither hits, order, scores nor total of a search."""
     here, there = bench.spaces("mine", "mine ")
     await here.turn("one", "the cache is cold", "a cache of the cache", "cold tea")
     await here.turn("two", "rust compiles slowly", "the compiler caches rust")
@@ -126,8 +127,14 @@ async def other_spaces_leave_no_trace(bench: Bench) -> None:
     await there.about("Cache", "cold", "rust", "tea")
     for question, page in zip(questions, before, strict=True):
         after = await here.search(question)
-        equal([hit.id for hit in after.items], [hit.id for hit in page.items], f"hits and order for {question!r}")
-        equal([hit.score for hit in after.items], [hit.score for hit in page.items], f"scores for {question!r}")
+        equal(
+            [hit.id for hit in after.items],
+            [hit.id for hit in page.items],
+            f"hits and order for {question!r}",
+        )
+        equal(
+            [hit.score for hit in after.items], [hit.score for hit in page.items], f"scores for {question!r}"
+        )
         equal(after.total, page.total, f"total for {question!r}")
 
 
@@ -156,7 +163,7 @@ async def one_session_in_two_spaces(bench: Bench) -> None:
 
 @check("scope.forget_everything")
 async def everything_means_this_space(bench: Bench) -> None:
-    """Forgetting everything of a space erases all 250 of its items and none of the other's five."""
+    """Forgetting everything of a space erases all of it, however much, and nothing of another."""
     alice, bob = bench.spaces("alice", "alice2")
     for start in range(0, 250, 50):
         await alice.turn("talk", *(f"memory number {n}" for n in range(start, start + 50)))

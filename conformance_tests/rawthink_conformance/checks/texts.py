@@ -1,11 +1,12 @@
 """Rule 15: text comes back as it was given."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rawthink_conformance.checking import check
-from rawthink_conformance.expect import equal, refused
+from rawthink_conformance.expect import equal, only, refused
 from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import Observation, Passage
 from rawthink_core.provider import Capability
@@ -62,15 +63,25 @@ async def names_and_labels_come_back_as_given(bench: Bench) -> None:
     strange = "a 'q' \"d\" \\ \x00 \u2028 🇹🇷 \r\n%s; --"
     (owner,) = await space.create(strange, aliases=[f"also {strange}"])
     found = await space.entity(strange)
-    equal((found.id, found.name, found.aliases), (owner, strange, (f"also {strange}",)), "a name and an alias")
-    passage = {"session": strange, "key": strange, "speaker": strange, "tags": [strange], "text": "quiet words"}
+    equal(
+        (found.id, found.name, found.aliases), (owner, strange, (f"also {strange}",)), "a name and an alias"
+    )
+    passage = {
+        "session": strange,
+        "key": strange,
+        "speaker": strange,
+        "tags": [strange],
+        "text": "quiet words",
+    }
     batch = space.batch(id=strange, passages=[passage])
     (turn,) = (await space.record(batch)).ids("passage")
     await bench.reopen()
     item = await space.one(Passage, turn)
     seen = (item.session, item.key, item.speaker, item.tags)
     equal(seen, (strange, strange, strange, (strange,)), "labels of a passage")
-    equal(await space.texts("quiet", sessions=[strange], tags=[strange]), ["quiet words"], "a search by labels")
+    equal(
+        await space.texts("quiet", sessions=[strange], tags=[strange]), ["quiet words"], "a search by labels"
+    )
     equal((await space.record(batch)).ids("passage"), [turn], "the batch sent again")
     await space.revise({"id": turn}, reason=strange)
     equal((await space.one(Passage, turn)).reason, strange, "a reason")
@@ -89,7 +100,7 @@ async def long_texts(bench: Bench) -> None:
     await bench.reopen()
     found = (await space.one(Passage, turn)).text
     equal((len(found), found == text), (len(text), True), "length and sameness of the text")
-    (hit,) = (await space.search("needle")).items
+    hit = only((await space.search("needle")).items, "hits")
     equal((hit.id, len(hit.text)), (turn, len(text)), "the hit")
     if limit:
         await refused(InvalidRequest, space.turn("long", "x" * (int(limit) + 1)), "a text above `max_text`")
@@ -97,7 +108,7 @@ async def long_texts(bench: Bench) -> None:
 
 @check("text.surrogates")
 async def lone_surrogates_are_refused(bench: Bench) -> None:
-    """Half a character is refused wherever it stands, with a sentence that says so, and nothing is written."""
+    """Half a character is refused wherever it stands, with a sentence that says so; nothing is written."""
     space = bench.space()
     await space.create("Redis")
     half = "cut \ud83d off"

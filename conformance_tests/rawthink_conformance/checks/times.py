@@ -1,5 +1,6 @@
 """Rule 16: what is written when, what was believed then, and what held then."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from dataclasses import replace
@@ -22,12 +23,14 @@ def _utc(text: str) -> datetime:
 
 @check("time.recorded_at")
 async def commits_have_times_of_their_own(bench: Bench) -> None:
-    """`recorded_at` is the clock's time at commit, and later than every commit before it, whatever the clock does."""
+    """`recorded_at` is the time of commit, later than every commit before it, whatever the clock does."""
     space, other = bench.spaces("one", "two")
     times: list[datetime] = []
 
     async def write(number: int) -> None:
-        receipt = await (space, other)[number % 2].record(passages=[{"session": "s", "text": f"turn {number}"}])
+        receipt = await (space, other)[number % 2].record(
+            passages=[{"session": "s", "text": f"turn {number}"}]
+        )
         true(receipt.recorded_at, "a receipt must say when it was recorded")
         times.append(receipt.recorded_at or START)
 
@@ -84,7 +87,14 @@ async def times_in_many_forms(bench: Bench) -> None:
     space = bench.space()
     await space.create("Clock")
     instant = _utc("2025-01-15T09:30:00")
-    forms = ("2025-01-15T09:30:00Z", "2025-01-15T17:30:00+08:00", 1736933400, 1736933400000, 1736933400.0, instant)
+    forms = (
+        "2025-01-15T09:30:00Z",
+        "2025-01-15T17:30:00+08:00",
+        1736933400,
+        1736933400000,
+        1736933400.0,
+        instant,
+    )
     for number, form in enumerate(forms):
         (said,) = await space.say("Clock", f"form {number}", valid_from=form)
         equal((await space.one(Observation, said)).valid_from, instant, f"{form!r}")
@@ -133,11 +143,13 @@ async def dates_of_items(bench: Bench) -> None:
 
 @check("time.as_of")
 async def what_was_believed_then(bench: Bench) -> None:
-    """`as_of` shows status, end, successor and fields as they were believed then, and nothing recorded later."""
+    """`as_of` shows status, end, successor and fields as they were believed then, and nothing newer."""
     space = bench.space()
     (old,) = await space.about("NAS", "runs on Synology", valid_from="2020-01-01")
     await space.create("Desk")
-    (link,) = (await space.record(relations=[{"source": "NAS", "type": "part_of", "target": "Desk"}])).ids("relation")
+    (link,) = (await space.record(relations=[{"source": "NAS", "type": "part_of", "target": "Desk"}])).ids(
+        "relation"
+    )
     then = bench.clock.tick(timedelta(days=1))
     bench.clock.tick(timedelta(days=1))
     receipt = await space.revise(
@@ -157,12 +169,16 @@ async def what_was_believed_then(bench: Bench) -> None:
     before = START - timedelta(days=1)
     equal((await space.get(old, as_of=before)).missing, (old,), "before anything was recorded")
     exactly = receipt.recorded_at or START
-    equal((await space.one(Observation, old, as_of=exactly)).status, "ended", "at the very instant of the revision")
+    equal(
+        (await space.one(Observation, old, as_of=exactly)).status,
+        "ended",
+        "at the very instant of the revision",
+    )
     just = exactly - timedelta(microseconds=1)
     equal((await space.one(Observation, old, as_of=just)).status, "active", "a microsecond before it")
     page = await space.graph("Box", as_of=then)
-    seen = ([said.text for said in page.observations], [r.id for r in page.relations])
-    equal(seen, (["runs on Synology"], [link]), "the graph then")
+    equal([said.text for said in page.observations], ["runs on Synology"], "observations in the graph then")
+    equal([relation.id for relation in page.relations], [link], "relations in the graph then")
     scanned = await space.said(as_of=then)
     equal(scanned, ["runs on Synology"], "the scan then")
 
@@ -180,7 +196,9 @@ async def searching_the_past(bench: Bench) -> None:
     page = await space.search("backup", as_of=then)
     seen = [(hit.text, hit.status, hit.successor) for hit in page.items]
     equal(seen, [("the backup runs on Synology", "active", None)], "hits then")
-    equal(await space.texts("backup", as_of=START - timedelta(days=1)), [], "hits before anything was recorded")
+    equal(
+        await space.texts("backup", as_of=START - timedelta(days=1)), [], "hits before anything was recorded"
+    )
     now = await space.texts("backup", as_of=bench.clock.tick())
     equal(sorted(now), ["a backup was mentioned", "the backup runs on fnOS"], "hits as of now")
 

@@ -1,5 +1,6 @@
 """Rules 5, 6 and 7: the closed vocabulary, relations that end at entities, and what is not stated."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 from dataclasses import replace
@@ -68,9 +69,9 @@ async def synonyms_fold_and_turn(bench: Bench) -> None:
     for number, (word, kind) in enumerate((STRAIGHT | TURNED).items()):
         one, other = f"one {number}", f"other {number}"
         await space.create(one, other)
-        (made,) = (
-            await space.record(relations=[{"source": one, "type": word, "target": other}])
-        ).ids("relation")
+        (made,) = (await space.record(relations=[{"source": one, "type": word, "target": other}])).ids(
+            "relation"
+        )
         found = await space.one(Relation, made)
         ends = (other, one) if word in TURNED else (one, other)
         equal((found.source_name, found.type, found.target_name), (ends[0], kind, ends[1]), f"{word!r}")
@@ -115,7 +116,8 @@ async def relations_end_at_entities(bench: Bench) -> None:
     equal((await space.graph("Redis")).relations, (), "relations of refused batches")
     owner = (await space.entity("Redis")).id
     made = await space.record(
-        entities=[{"name": "Memory", **THING}], relations=[{"source": owner, "type": "uses", "target": "memory"}]
+        entities=[{"name": "Memory", **THING}],
+        relations=[{"source": owner, "type": "uses", "target": "memory"}],
     )
     (link,) = made.ids("relation")
     equal((await space.one(Relation, link)).target_name, "Memory", "an end created in the same batch")

@@ -1,5 +1,6 @@
 """Rule 3, receipts, and what happens when many write at once."""
 
+# ruff: noqa: D401 - a docstring here is the promise that the check holds
 from __future__ import annotations
 
 import asyncio
@@ -121,13 +122,19 @@ async def receipts_follow_the_request(bench: Bench) -> None:
     equal(seen[:-2], promised, "what was said, in the order of the request")
     equal(sorted(seen[-2:]), [("observation", "invalidated"), ("passage", "ended")], "what was retired, last")
     equal(receipt.batch_id, batch.id, "the batch id of the receipt")
-    true(all(item.successor for item in receipt.items[-2:]), "a retired item's receipt must name its successor")
-    equal({item.id for item in (await space.get(*receipt.ids())).items}, set(receipt.ids()), "ids of the receipt")
+    true(
+        all(item.successor for item in receipt.items[-2:]), "a retired item's receipt must name its successor"
+    )
+    equal(
+        {item.id for item in (await space.get(*receipt.ids())).items},
+        set(receipt.ids()),
+        "ids of the receipt",
+    )
 
 
 @check("write.parallel")
 async def parallel_writes_are_all_kept(bench: Bench) -> None:
-    """Twenty-five batches at once, on shared entities and one session: all kept, each ordinal used once."""
+    """Writes that run at the same time are all kept, and each passage has a place of its own."""
     space = bench.space()
     await space.create("Redis")
 
@@ -172,9 +179,15 @@ async def a_cancelled_write_is_whole_or_absent(bench: Bench) -> None:
 
 @check("write.provenance")
 async def provenance_is_kept(bench: Bench) -> None:
-    """Who said so comes back with each item."""
+    """Who said so comes back with each item that was said."""
     space = bench.space()
-    by = {"host": "mcp", "token": "laptop", "client": "claude 记忆", "session": "s1", "time": "2025-06-01T10:00:00Z"}
+    by = {
+        "host": "mcp",
+        "token": "laptop",
+        "client": "claude 记忆",
+        "session": "s1",
+        "time": "2025-06-01T10:00:00Z",
+    }
     receipt = await space.record(
         entities=[{"name": "Redis", **THING}],
         observations=[{"entity": "Redis", "text": "is fast"}],

@@ -1,0 +1,138 @@
+"""What can be asked of a memory, and the answers. An answer that carries ``degraded`` may be incomplete."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rawthink_core.frame import MAX_LIMIT, MAX_SCAN, Answer, Scoped
+from rawthink_core.model import Entity, Hit, Item, Observation, Passage, Relation, Text, When
+from rawthink_core.vocabulary import ObservationKind, Status
+
+
+class Filters(Scoped):
+    """What `search` and `scan` may narrow by. An item without a filtered field does not match."""
+
+    items: tuple[Literal["entity", "observation", "relation", "passage"], ...] = ()
+    observation_kinds: tuple[ObservationKind, ...] = ()
+    entity_types: tuple[Text, ...] = ()
+    domains: tuple[Text, ...] = ()
+    tags: tuple[Text, ...] = ()
+    sessions: tuple[Text, ...] = ()
+    since: When | None = None
+    until: When | None = None
+    statuses: tuple[Status, ...] = ("active",)
+    as_of: When | None = None
+    valid_at: When | None = None
+
+
+class SearchQuery(Filters):
+    """A question in the words of a person. At most ``limit`` answers; a search is not paged.
+
+    ``as_of`` asks what was believed then, ``valid_at`` what held then. ``group="entity"`` groups the
+    hits of one entity, and counts entities. ``why`` adds how each hit came to its place.
+    """
+
+    text: Text
+    limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
+    group: Literal["entity"] | None = None
+    relevant_only: bool = False  # chat recall: only hits that share a non-stop term, or pass the floor
+    why: bool = False
+
+
+class SearchPage(Answer):
+    """The best hits first. ``total`` is None where the engine can't count.
+
+    ``degraded`` says what could not be asked (an index that is still building, say): an answer that
+    carries it may be incomplete, and an empty one is not "nothing known".
+    """
+
+    items: tuple[Hit, ...] = ()
+    total: int | None = 0
+    truncated: bool = False
+    degraded: str | None = None
+
+
+class Get(Scoped):
+    """Items by ``ids``, and entities by ``names``; with ``as_of``, as they were believed then."""
+
+    ids: tuple[Text, ...] = ()
+    names: tuple[Text, ...] = ()
+    as_of: When | None = None
+
+
+class Items(Answer):
+    """What was found, in the order asked for, and which ids and names are not in this space."""
+
+    items: tuple[Item, ...] = ()
+    missing: tuple[str, ...] = ()
+    degraded: str | None = None
+
+
+class Scan(Filters):
+    """Every item that passes the filters, oldest first, page by page (``cursor`` of the page before)."""
+
+    limit: int = Field(default=100, ge=1, le=MAX_SCAN)
+    cursor: Text | None = None
+
+
+class ScanPage(Answer):
+    """One page of a scan. ``cursor`` is None on the last page."""
+
+    items: tuple[Item, ...] = ()
+    cursor: str | None = None
+    degraded: str | None = None
+
+
+class GraphQuery(Scoped):
+    """The neighbourhood of entities: their observations, and relations up to ``depth`` steps away."""
+
+    ids: tuple[Text, ...] = ()
+    names: tuple[Text, ...] = ()
+    depth: int = Field(default=1, ge=0, le=5)
+    statuses: tuple[Status, ...] = ("active",)
+    as_of: When | None = None
+    limit: int = Field(default=200, ge=1, le=MAX_SCAN)  # relations at most
+
+
+class GraphPage(Answer):
+    """Entities, their observations, and the relations between them."""
+
+    entities: tuple[Entity, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    missing: tuple[str, ...] = ()
+    truncated: bool = False
+    degraded: str | None = None
+
+
+class HistoryQuery(Scoped):
+    """How one item, or everything said about one entity, came to be what it is."""
+
+    id: Text | None = None
+    name: Text | None = None
+
+
+class History(Answer):
+    """All versions, oldest first: fields of the entity, observations and relations, retired ones too."""
+
+    entity: Entity | None = None
+    observations: tuple[Observation, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    degraded: str | None = None
+
+
+class BeforeChat(Scoped):
+    """Asks for what is relevant before a chat turn. ``text`` is the derived query."""
+
+    text: Text
+    limit: int = Field(default=8, ge=1, le=MAX_LIMIT)
+
+
+class Recall(Answer):
+    """What a chat turn may want to know: hits, never rendered text."""
+
+    items: tuple[Hit, ...] = ()
+    degraded: str | None = None

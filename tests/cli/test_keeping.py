@@ -1,0 +1,201 @@
+"""`init`, `doctor`, `providers`, and what is global: options, settings, errors, other people's commands."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+
+import click
+import pytest
+
+from rawthink_cli import group
+
+
+def test_init_creates_the_store_and_says_where_everything_is(cli):
+    answer = cli("init")
+    assert answer.code == 0
+    for part in ("settings ", "vault ", "store ", "space      default", "time zone  "):
+        assert part in answer.out
+    again = cli("init", "--json").json
+    assert again["settings_written"] is False
+    assert (cli.home / "rawthink-vault" / "rawthink.jsonl").exists()
+
+
+def test_init_remembers_the_choice_of_a_vault(cli, tmp_path):
+    vault = tmp_path / 'my "notes" 记忆'
+    assert cli("--vault", vault, "--space", "work", "init").code == 0
+    cli("record", "x", "y", "--type", "finding", "--domain", "software")
+    assert (vault / "rawthink.jsonl").read_bytes().count(b'"space":"work"') == 1
+    assert not (cli.home / "rawthink-vault").exists()
+
+
+def test_init_leaves_settings_that_are_there_alone(cli, tmp_path):
+    file = tmp_path / "rawthink.toml"
+    file.write_text('vault = "~/elsewhere"  # mine\n', encoding="utf-8")
+    answer = cli("init", "--config", file, "--json").json
+    assert (answer["settings"], answer["vault"]) == (str(file), str(cli.home / "elsewhere"))
+    assert file.read_text(encoding="utf-8") == 'vault = "~/elsewhere"  # mine\n'
+
+
+def test_init_writes_the_settings_file_that_is_named(cli, tmp_path):
+    file = tmp_path / "new" / "rawthink.toml"
+    answer = cli("init", RAWTHINK_CONFIG=str(file), RAWTHINK_VAULT=str(tmp_path / "v"))
+    assert answer.code == 0, answer.err
+    assert f'vault = "{tmp_path / "v"}"' in file.read_text(encoding="utf-8")
+    if os.name != "nt":
+        assert file.stat().st_mode & 0o077 == 0
+
+
+def test_an_init_that_fails_leaves_no_settings_behind(cli, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    answer = cli("--vault", tmp_path / "file" / "vault", "init")
+    assert answer.code == 1
+    assert str(tmp_path / "file") in answer.err
+    assert not list(cli.home.rglob("rawthink.toml"))
+
+
+def test_a_typed_vault_counts_more_than_a_written_path(cli, tmp_path):
+    file = tmp_path / "rawthink.toml"
+    file.write_text(f'[providers.local]\npath = "{tmp_path / "written"}"\n', encoding="utf-8")
+    answer = cli("--config", file, "--vault", tmp_path / "typed", "init", "--json")
+    assert answer.json["store"] == str(tmp_path / "typed")
+
+
+def test_doctor_says_how_the_store_is_and_where(cache):
+    answer = cache("doctor")
+    assert answer.code == 0
+    assert f"store: {cache.home / 'rawthink-vault'}" in answer.out
+    assert answer.out.endswith("All is well.\n")
+    assert {row["name"] for row in cache("doctor", "--json").json["checks"]} >= {"settings", "journal"}
+
+
+def test_doctor_names_the_damage_and_the_fix_and_mends_it(cache):
+    cache("record", "api/cache", "a second commit")
+    cache("record", "api/cache", "a third commit")
+    journal = cache.home / "rawthink-vault" / "rawthink.jsonl"
+    data = journal.read_bytes().replace(b"a second", b"a broken")
+    journal.write_bytes(data)
+    answer = cache("doctor")
+    assert answer.code in (1, 5)
+    assert "rawthink doctor --fix" in answer.out
+    assert cache("record", "api/cache", "refused now").code == 1
+    mended = cache("doctor", "--fix")
+    assert mended.code == 0, mended.out
+    assert "mended: " in mended.out
+    assert list(journal.parent.glob("rawthink.jsonl.damaged-*"))
+    assert cache("record", "api/cache", "accepted again").code == 0
+
+
+def test_doctor_works_on_a_store_that_cannot_be_opened(cache):
+    journal = cache.home / "rawthink-vault" / "rawthink.jsonl"
+    journal.write_bytes(b'{"v":2,"store":"x"}\n')
+    answer = cache("doctor", "--json")
+    assert answer.code == 1
+    assert answer.json["status"] == "down"
+    assert any(row["status"] == "fail" for row in answer.json["checks"])
+    assert "Upgrade" in cache("doctor").out
+
+
+def test_providers_are_listed_without_loading_them(cli):
+    answer = cli("providers", "--json").json["providers"]
+    assert {("local", True), ("reference", False)} <= {(row["name"], row["chosen"]) for row in answer}
+    assert "*  local" in cli("providers").out
+
+
+def test_settings_of_a_provider_are_described(cli):
+    described = cli("providers", "--describe", "local", "--json").json
+    settings = {setting["name"]: setting for setting in described["settings"]}
+    assert settings["path"]["variable"] == "RAWTHINK_PROVIDERS__LOCAL__PATH"
+    assert all(setting["title"] and setting["description"] for setting in described["settings"])
+    assert "[providers.local]" in cli("providers", "--describe", "local").out
+    assert cli("providers", "--describe", "nothing").code == 2
+
+
+def test_a_missing_provider_is_an_error_that_names_what_is_installed(cli):
+    answer = cli("--provider", "elsewhere", "search", "x")
+    assert answer.code == 2
+    assert "no provider called 'elsewhere' is installed" in answer.err
+    assert "local" in answer.err
+
+
+def test_spaces_are_apart(cache):
+    assert cache("--space", "other", "search", "redis").code == 3
+    assert cache("search", "redis", "--space", "other").code == 3
+    assert cache("--space", "other", "search", "redis", "--space", "default").code == 0
+    assert cache("search", "redis", RAWTHINK_SPACE="other").code == 3
+
+
+def test_a_wrong_setting_names_file_and_key(cli, tmp_path):
+    file = tmp_path / "rawthink.toml"
+    file.write_text('provder = "local"\n', encoding="utf-8")
+    answer = cli("--config", file, "search", "x")
+    assert answer.code == 2
+    assert str(file) in answer.err
+    assert "'provider'" in answer.err
+    assert cli("--config", tmp_path / "none.toml", "search", "x").code == 2
+
+
+def test_a_variable_without_meaning_is_told_once(cli):
+    answer = cli("providers", QDRANT_URL="http://localhost:6333")
+    assert answer.err.count("QDRANT_URL") == 1
+    assert answer.code == 0
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(cli):
+    answer = cli("serach", "x")
+    assert answer.code == 2
+    assert "'search'" in answer.err
+
+
+def test_a_fault_of_ours_is_called_one_and_shows_where(cli):
+    def broken(*_):
+        raise ZeroDivisionError("by nought")
+
+    answer = cli("search", "x", build=broken)
+    assert answer.code == 70
+    assert "this is a fault of rawthink" in answer.err
+    assert "Traceback" in answer.err
+
+
+def test_no_colour_means_no_escape(cache):
+    assert "\x1b" not in cache("search", "redis", NO_COLOR="1").out
+
+
+class Point:
+    name = "greet"
+    value = "greeting:greet"
+
+    def load(self):
+        @click.command("greet")
+        @click.option("--json", "as_json", is_flag=True)
+        @click.option("--space")
+        def greet(as_json, space):
+            click.echo(f"{as_json} {space}")
+            return 3 if as_json else 0
+
+        return greet
+
+
+@pytest.fixture
+def greeting(monkeypatch):
+    real = importlib.metadata.entry_points
+
+    def entry_points(**wanted):
+        if wanted.get("group") == group.COMMANDS:
+            return [Point()] if wanted.get("name") in (None, "greet") else []
+        return real(**wanted)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+
+
+def test_a_command_of_another_distribution_is_found_and_gets_the_global_options(cli, greeting):
+    assert cli("greet").out == "False None\n"
+    answer = cli("--json", "--space", "work", "greet")
+    assert (answer.code, answer.out) == (3, "True work\n")
+    assert "greet takes no --vault" in cli("--vault", "x", "greet").err
+    assert "'greet'" in cli("gret").err
+
+
+def test_conform_is_found_by_its_entry_point(cli):
+    pytest.importorskip("rawthink_conformance.command")
+    assert cli("conform", "--help").code == 0
