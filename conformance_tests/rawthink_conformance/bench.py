@@ -71,8 +71,9 @@ class Subject(Protocol):
 class Bench:
     """One check's surroundings, in a folder that is deleted afterwards. Closes what it opened."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, *, deep: bool = False) -> None:
         self.subject = subject
+        self.deep = deep
         self.clock = ManualClock(START)
         self._folder = tempfile.TemporaryDirectory(prefix="rawthink-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name).resolve()

@@ -33,7 +33,9 @@ class Installed:
             self._settings = plugin.settings.model_validate(dict(settings or {}))
         except ValidationError as error:
             faults = "; ".join(str(fault) for fault in faults_of(error))
-            raise ConfigError(f"provider {plugin.name!r} needs other settings to be tested: {faults}") from None
+            raise ConfigError(
+                f"provider {plugin.name!r} needs other settings to be tested: {faults}"
+            ) from None
 
     def make_provider(self, world: World) -> Provider:
         """Return a provider on a world."""

@@ -206,7 +206,7 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the names of the global ones."""
-        own = [p for p in self.get_params(ctx) if p.name not in GLOBAL]
+        own = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and p.name not in GLOBAL]
         records = [record for p in own if (record := p.get_help_record(ctx)) is not None]
         with formatter.section("Options"):
             formatter.write_dl(records)

@@ -80,8 +80,7 @@ class Rawthink(click.Group):
         name = click.utils.make_str(args[0])
         command = self.get_command(ctx, name)
         if command is None and not name.startswith("-"):
-            known = [*TABLE, *_registered_names()]
-            raise click.exceptions.NoSuchCommand(name, possibilities=known, ctx=ctx)
+            raise click.UsageError(_unknown(name), ctx)
         name_, command, rest = super().resolve_command(ctx, args)
         if command is not None and not isinstance(command, Verb):
             rest = [*_handed_on(ctx.ensure_object(App), command, ctx), *rest]
@@ -136,6 +135,13 @@ def _registered(name: str) -> click.Command | None:
             f"the plugin command {name!r} ({point.value}) is no click command; ask its author"
         )
     return None
+
+
+def _unknown(name: str) -> str:
+    import difflib  # noqa: PLC0415 - only a typing error needs it
+
+    near = difflib.get_close_matches(name, [*TABLE, *_registered_names()], n=1)
+    return f"there is no command {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
 def _registered_names() -> list[str]:

@@ -26,7 +26,7 @@ P = TypeVar("P", bound=_Page)
 
 option = click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=float,
     default=SECONDS,
     show_default=True,
     metavar="SECONDS",

@@ -55,12 +55,20 @@ class Seat(NamedTuple):
     ordinal: int
 
 
+class End(NamedTuple):
+    """A row that retires an item: two of one item, and a merge has revised it twice."""
+
+    item: int  # the key of its id
+    spot: Spot
+
+
 class Extract(NamedTuple):
     """All that a line adds to the row index."""
 
     entries: list[Entry]
     born: list[Born]
     seats: list[Seat]
+    ends: list[End]
 
 
 def key(kind: str, space: str, *parts: object) -> int:
@@ -71,7 +79,7 @@ def key(kind: str, space: str, *parts: object) -> int:
 
 def extract(line: Line, commit: Commit) -> Extract:
     """Return what a line of the journal adds to the index."""
-    result = Extract([], [], [])
+    result = Extract([], [], [], [])
     space = commit.space
     space_key = key("space", space)
     whole = Spot(line.position, len(line.data), line.position)
@@ -85,6 +93,8 @@ def extract(line: Line, commit: Commit) -> Extract:
             result.born.append(Born(space_key, at, row["id"]))
         if row["op"] == "passage":
             result.seats.append(Seat(key("session", space, row["session"]), row["ordinal"]))
+        if row["op"] == "retire":
+            result.ends.append(End(key("id", space, row["id"]), spot))
     return result
 
 

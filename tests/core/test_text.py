@@ -18,11 +18,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rawthink_core import text as text_module
+from rawthink_core.stopwords import STOP_WORDS
 from rawthink_core.text import (
     TEXT_RULES,
     content_tokens,
     document_vector,
-    fold,
     has_substance,
     identity_key,
     query_terms,
@@ -33,6 +33,7 @@ from rawthink_core.text import (
     terms,
     text_tokens,
 )
+from rawthink_core.tokens import fold
 
 # Every code point there is: NUL, lone surrogates, unassigned ones.
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
@@ -440,7 +441,7 @@ def test_every_word_inside_an_identifier_finds_the_text(text):
 def test_any_four_letters_of_a_word_find_it(word, data):
     start = data.draw(st.integers(0, len(word) - 4))
     part = word[start : data.draw(st.integers(start + 4, len(word)))]
-    assume({word, part}.isdisjoint(text_module.STOP_WORDS))
+    assume({word, part}.isdisjoint(STOP_WORDS))
     assert finds(part, f"it was {word}.")
 
 

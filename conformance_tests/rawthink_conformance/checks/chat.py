@@ -1,6 +1,5 @@
 """Rules 13 and 17, as far as a provider holds them: recall, capture, and no current session."""
 
-
 from __future__ import annotations
 
 import asyncio

@@ -1,0 +1,137 @@
+"""A store that is nothing but a list of rows: what the tests of planning write to and look into."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from rawthink_conformance.brute import facts
+from rawthink_core.clock import iso
+from rawthink_core.commits import Commit, digest, receipt_of
+from rawthink_core.graph import Facts, Needs, Rules, Slice, needs, plan, prepare
+from rawthink_core.model import Entity, Item, Observation, Passage, Relation
+from rawthink_core.operations import Batch, RecordReceipt, parse
+from rawthink_core.rows import Row, Stamped, State, fold, noun
+from rawthink_core.vocabulary import DEFAULT_VOCABULARY
+
+SPACE = "home"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RULES = Rules(DEFAULT_VOCABULARY, ZoneInfo("UTC"))
+
+
+def batch(batch_id: str = "batch", **parts: Any) -> Batch:
+    """Return a batch of the tests' space."""
+    return parse(Batch, {"id": batch_id, "scope": {"space": SPACE}, **parts})
+
+
+def entity(name: str, **more: Any) -> dict[str, Any]:
+    """Return a new entity with what is required filled in."""
+    return {"name": name, "entity_type": "thing", "domain": "software", **more}
+
+
+class Ledger:
+    """Rows of one space, a second between one commit and the next."""
+
+    def __init__(self, rules: Rules = RULES) -> None:
+        self.rules = rules
+        self.rows: defaultdict[str, list[Stamped]] = defaultdict(list)
+        self.commits: list[Commit] = []
+        self.fetched: list[Needs] = []  # what was asked for by the last batch, round by round
+
+    def states(self, as_of: str | None = None) -> dict[str, State]:
+        """Return the state of every item."""
+        found = {item: fold(rows, as_of) for item, rows in self.rows.items()}
+        return {item: state for item, state in found.items() if state is not None}
+
+    def at(self, number: int) -> datetime:
+        """Return the time of the commit with a number, the first being 1."""
+        return START + timedelta(seconds=number)
+
+    def plan(self, asked: Batch) -> tuple[Row, ...]:
+        """Return the rows that a batch comes to, fetching what it needs."""
+        states, work, known = self.states(), prepare(asked, self.rules), Slice()
+        self.fetched = []
+        while wanted := needs(work, known):
+            self.fetched.append(wanted)
+            known.learn(facts(wanted, states))
+        return plan(work, known, self.at(len(self.commits) + 1))
+
+    def write(self, asked: Batch) -> RecordReceipt:
+        """Plan and keep a batch."""
+        at = self.at(len(self.commits) + 1)
+        commit = Commit(asked.id, iso(at), SPACE, self.plan(asked), None, digest(asked))
+        self.keep(commit)
+        return receipt_of(commit)
+
+    def keep(self, commit: Commit) -> None:
+        """Keep a commit as it is."""
+        self.commits.append(commit)
+        for stamped in commit.stamped():
+            self.rows[stamped.row["id"]].append(stamped)
+
+    def record(self, **parts: Any) -> RecordReceipt:
+        """Write a batch of these parts."""
+        return self.write(batch(f"batch {len(self.commits) + 1}", **parts))
+
+    def revise(self, *targets: dict[str, Any], **change: Any) -> RecordReceipt:
+        """Write a batch of one change."""
+        return self.record(revisions=[{"targets": targets, **change}])
+
+    def forget(self, *ids: str) -> None:
+        """Erase items: their rows go, a mark stays."""
+        states = self.states()
+        marks = tuple({"op": "forgotten", "of": states[item].kind, "id": item} for item in ids)
+        for item in ids:
+            self.rows[item].clear()
+        self.keep(Commit(f"forget {len(self.commits)}", iso(self.at(len(self.commits) + 1)), SPACE, marks))
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def item(self, item_id: str, as_of: str | None = None) -> Item:
+        """Return an item."""
+        states = self.states(as_of)
+        return noun(states[item_id], lambda owner: str(states[owner].value("name")))
+
+    def items(self) -> list[Item]:
+        """Return every item, in the order of creation."""
+        states = sorted(
+            (s for s in self.states().values() if not s.forgotten), key=lambda s: (s.recorded_at, s.id)
+        )
+        return [self.item(state.id) for state in states]
+
+    def entity(self, name: str) -> Entity:
+        """Return the entity that is now called so."""
+        return next(item for item in self.items() if isinstance(item, Entity) and item.name == name)
+
+    def said(self, text: str) -> Observation:
+        """Return the only observation with a text."""
+        (found,) = (item for item in self.items() if isinstance(item, Observation) and item.text == text)
+        return found
+
+    def texts(self, status: str = "active") -> list[str]:
+        """Return the texts of observations and passages with a status."""
+        spoken = (item for item in self.items() if isinstance(item, Observation | Passage))
+        return [item.text for item in spoken if item.status == status]
+
+    def relations(self, status: str = "active") -> list[tuple[str, str, str]]:
+        """Return source, type and target of the relations with a status."""
+        found = (item for item in self.items() if isinstance(item, Relation))
+        return [(r.source_name, r.type, r.target_name) for r in found if r.status == status]
+
+
+def known_of(states: dict[str, State], wanted: Needs) -> Slice:
+    """Return a slice that knows what was wanted."""
+    known = Slice()
+    known.learn(facts(wanted, states))
+    return known
+
+
+def complete(states: dict[str, State], asked: tuple[Needs, ...]) -> Slice:
+    """Return a slice that knows all of a world, and therefore has an answer for each of these needs."""
+    known = Slice()
+    fields = {name: frozenset().union(*(getattr(n, name) for n in asked)) for name in Needs.__slots__}
+    everything = Needs(**cast("dict[str, Any]", fields))
+    known.learn(Facts(everything, states.values(), facts(everything, states).ordinals))
+    return known
