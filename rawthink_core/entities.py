@@ -32,14 +32,14 @@ class Entities:
         self._said: dict[tuple[str, str], Any] = {}  # what this batch says of others: (id, field) → value
 
     def resolve(self, reference: str) -> str | None:
-        """Return the id of the entity that a name or id refers to: one of this batch, else of the store."""
+        """Return the id of the entity that an id or a name refers to, in this batch or in the store."""
+        if looks_like_id(reference) and (state := self.state(canonical_id(reference))) is not None:
+            return state.id  # first, so that nobody can take an entity's place by taking its id for a name
         key = identity_key(reference)
         if (own := self._names.get(key)) is not None:
             return own
-        state = self.known.entity_named(key)
-        if state is None and looks_like_id(reference):
-            state = self.state(canonical_id(reference))
-        return None if state is None else state.id
+        named = self.known.entity_named(key)
+        return None if named is None else named.id
 
     def state(self, entity: str) -> State | None:
         """Return an entity of the store by id."""
@@ -183,7 +183,7 @@ class Entities:
         else:
             item = self.known.item(canonical_id(target.given.id))
             if item is not None and item.kind != "entity":
-                self.plan.fault(target.where, f"is a {item.kind}: `fields` are an entity's")
+                self.plan.fault(target.where, f"is no entity but of kind {item.kind!r}: only entities have `fields`")
                 return None
             owner = None if item is None or item.forgotten else item.id
         if owner is None:

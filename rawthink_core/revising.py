@@ -71,7 +71,8 @@ class Reviser:
             return
         effective = change.effective or (self.plan.at if change.cause == "changed" else None)
         heir = None
-        if given is not None and self._fits(change.where, given, states[0]):
+        known_type = given is None or given.type is None or change.successor_type is not None
+        if given is not None and self._fits(change.where, given, states[0]) and known_type:
             heir = self._successor(change, states, self._row(change, given, ends, states[0], effective))
         status = "ended" if change.cause == "changed" else "invalidated"
         for state in states:
@@ -137,11 +138,11 @@ class Reviser:
     # --- successors -----------------------------------------------------------------------------
 
     def _fits(self, where: str, given: Successor, first: State) -> bool:
-        """Tell whether a successor states only what its kind has, noting what it has not."""
+        """Tell whether a successor states what its kind has and no more, noting what it has not."""
         strange = sorted(given.model_fields_set - set(_SUCCEEDS[first.kind]))
         strange = [name for name in strange if getattr(given, name) is not None]
         for name in strange:
-            self.plan.fault(f"{where}.successor.{name}", f"is nothing that a {first.kind} has")
+            self.plan.fault(f"{where}.successor.{name}", f"is nothing that {first.kind}s have")
         return not strange
 
     def _row(

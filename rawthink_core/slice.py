@@ -87,8 +87,7 @@ class Slice:
             for group in _groups(state):
                 self._groups.setdefault(group, {})[state.id] = state
             if state.kind == "entity":
-                keys = state.identity_keys()
-                for key in keys:
+                for key in state.identity_keys():
                     self._names[key] = min(state, self._names.get(key, state), key=_age)
 
     def take_wanted(self) -> Needs:

@@ -62,6 +62,7 @@ class App:
 
     def memory(self) -> Memory:
         """Return the memory that the options and settings describe, not opened yet."""
+        _set_up_logging()
         configuration = self.configuration()
         chosen = configuration.settings
         settings: dict[str, Any] = {}
@@ -78,9 +79,12 @@ class App:
             gc.freeze()  # what was loaded to get here stays to the end
             gc.enable()
             try:
-                return await work(memory)
-            finally:
+                result = await work(memory)
+            except Exception:
                 await memory.close()
+                raise  # on Ctrl-C nothing is closed: that would wait for a thread that waits
+            await memory.close()
+            return result
 
         return run_async(opened)
 
@@ -136,6 +140,18 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
         raise
     runner.close()
     return result
+
+
+def _set_up_logging() -> None:
+    """Log to stderr at the level that ``RAWTHINK_LOG_LEVEL`` names: by default warnings, as they are."""
+    level = os.environ.get("RAWTHINK_LOG_LEVEL", "").strip().upper()
+    if not level:
+        return
+    import logging  # noqa: PLC0415 - not on the path of --help
+
+    if level not in logging.getLevelNamesMapping():
+        raise click.UsageError(f"RAWTHINK_LOG_LEVEL is {level!r}: use DEBUG, INFO, WARNING or ERROR")
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
 
 
 def _memory_of(configuration: Configuration, settings: dict[str, Any]) -> Memory:

@@ -32,7 +32,7 @@ rawthink challenge "put a Redis in front of the search page"
     help="At most this many of each sort, up to 100.",
 )
 @click.option("--ids", is_flag=True, help="Print the id of each item.")
-@waiting.option
+@waiting.option()
 @click.pass_obj
 def command(app: App, /, *, topic: tuple[str, ...], limit: int, ids: bool, wait: float) -> int:
     """Argue back: what you rejected, gave up, doubted or left open about TOPIC."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from rawthink_cli import telling
+from rawthink_cli import telling, waiting
 from rawthink_core.clock import SystemClock
 from rawthink_core.foreign import ForeignGraph, Settled, commits_of, read_graph, rows_of
 from rawthink_core.model import Entity
@@ -80,21 +80,23 @@ def _time_of(file: str) -> datetime:
 async def _entities(memory: Memory, names: Sequence[str]) -> dict[str, str]:
     """Return the ids of the entities that the memory has under these names, by identity key."""
     ids: dict[str, str] = {}
-    for part in _parts(names):
-        for item in (await memory.get(names=part)).items:
-            if isinstance(item, Entity):
-                former = [v.value for v in item.versions if v.field == "name"]
-                ids.update((identity_key(name), item.id) for name in (item.name, *item.aliases, *former))
+    with waiting.bar(_parts(names), "looking for names") as parts:
+        for part in parts:
+            for item in (await memory.get(names=part)).items:
+                if isinstance(item, Entity):
+                    former = [v.value for v in item.versions if v.field == "name"]
+                    ids.update((identity_key(name), item.id) for name in (item.name, *item.aliases, *former))
     return ids
 
 
 async def _known(memory: Memory, ids: Sequence[str]) -> set[str]:
     """Return which of these ids the memory has."""
-    return {item.id for part in _parts(ids) for item in (await memory.get(*part)).items}
+    with waiting.bar(_parts(ids), "looking for what is new") as parts:
+        return {item.id for part in parts for item in (await memory.get(*part)).items}
 
 
-def _parts(things: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (things[start : start + _AT_ONCE] for start in range(0, len(things), _AT_ONCE))
+def _parts(things: Sequence[str]) -> list[Sequence[str]]:
+    return [things[start : start + _AT_ONCE] for start in range(0, len(things), _AT_ONCE)]
 
 
 def _notes(graph: ForeignGraph, settled: Settled) -> Iterator[str]:

@@ -23,6 +23,16 @@ def read_bytes(source: str) -> bytes:
         raise click.UsageError(f"{source} can't be read: {error.strerror}") from None
 
 
+def read_text(word: str) -> str:
+    """Return a word as it is, or for ``-`` what stdin holds, without its last line break."""
+    if word != "-":
+        return word
+    try:
+        return read_bytes("-").decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"stdin is not UTF-8 text (at byte {error.start})") from None
+
+
 def read_json(source: str) -> Any:
     """Return the JSON value of a file, or of stdin for ``-``. Raises UsageError that names the line."""
     try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
-from rawthink_cli import exits, foreigners, paper, telling
+from rawthink_cli import exits, foreigners, paper, telling, waiting
 from rawthink_cli.app import App, Verb
 from rawthink_cli.given import read_bytes
 
@@ -44,8 +43,9 @@ rawthink import ~/vault/memory.jsonl --dry-run
 @click.command("import", cls=Verb, examples=_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--dry-run", is_flag=True, help="Say what would be added; write nothing.")
+@waiting.option(waiting.AFTER_IMPORT)
 @click.pass_obj
-def command(app: App, /, *, files: tuple[str, ...], dry_run: bool) -> int:
+def command(app: App, /, *, files: tuple[str, ...], dry_run: bool, wait: float) -> int:
     """Add what a FILE holds: an export of rawthink, or the memory file of another MCP memory server.
 
     The file is only read. What is here already is not added twice, so it can be imported again. What can't be
@@ -53,7 +53,7 @@ def command(app: App, /, *, files: tuple[str, ...], dry_run: bool) -> int:
     """
     contents = {file: read_bytes(file) for file in files}
 
-    async def work(memory: Memory) -> list[Outcome]:
+    async def work(memory: Memory) -> tuple[list[Outcome], str | None]:
         outcomes = []
         for file, data in contents.items():
             if _is_export(data):
@@ -65,12 +65,14 @@ def command(app: App, /, *, files: tuple[str, ...], dry_run: bool) -> int:
                 outcomes.append(
                     Outcome(file, "memory graph", plan.found, plan.new, plan.notes, plan.problems)
                 )
-        return outcomes
+        return outcomes, None if dry_run else await waiting.until_found(memory, wait)
 
-    outcomes = app.run(work)
-    document = {"dry_run": dry_run, "files": [asdict(outcome) for outcome in outcomes]}
+    outcomes, degraded = app.run(work)
+    document = {"dry_run": dry_run, "files": [asdict(outcome) for outcome in outcomes], "degraded": degraded}
     app.answer(document, lambda: _lines(outcomes, app.columns, dry_run=dry_run))
-    return exits.PARTIAL if any(outcome.problems for outcome in outcomes) else exits.OK
+    if degraded:
+        app.note(f"all is written, and not all is found by searching yet: {degraded}")
+    return exits.PARTIAL if degraded or any(outcome.problems for outcome in outcomes) else exits.OK
 
 
 def _is_export(data: bytes) -> bool:
@@ -118,9 +120,7 @@ async def _restore(memory: Memory, file: str, data: bytes, *, dry_run: bool) -> 
 async def _put(memory: Memory, commits: list[Commit], file: str, *, at_once: int) -> int:
     """Restore commits some at a time, with a progress bar where a person waits; return how many were new."""
     restored = 0
-    starts = range(0, len(commits), at_once)
-    hidden = not sys.stderr.isatty() or len(starts) <= 1
-    with click.progressbar(starts, label=paper.cut(file, 40), file=sys.stderr, hidden=hidden) as steps:
+    with waiting.bar(range(0, len(commits), at_once), f"writing {file}") as steps:
         for start in steps:
             restored += (await memory.restore(commits[start : start + at_once])).restored
     return restored

@@ -58,6 +58,7 @@ def _settings_file(app: App) -> tuple[Path, bool]:
 
     file = Path(app.config) if app.config else config_file(os.environ)
     if file.exists():
+        _warn_of_another_vault(app, file)
         return file, False
     environ = {name: value for name, value in os.environ.items() if name != "RAWTHINK_CONFIG"}
     nowhere = {**environ, "RAWTHINK_CONFIG": os.devnull}
@@ -75,6 +76,14 @@ def _settings_file(app: App) -> tuple[Path, bool]:
         )
     file.chmod(0o600)
     return file, True
+
+
+def _warn_of_another_vault(app: App, file: Path) -> None:
+    from rawthink_core.config import load  # noqa: PLC0415 - not on the path of --help
+
+    written = load(file).vault
+    if app.vault and str(written) != app.vault:
+        app.note(f"{file} says vault = {str(written)!r}, and other runs will use that; edit it to change it")
 
 
 def _choices(app: App, vault: str) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import click
 
 from rawthink_cli import telling
 from rawthink_cli.app import App, Verb
-from rawthink_cli.given import read_json, split_relation
+from rawthink_cli.given import read_json, read_text, split_relation
 from rawthink_core.vocabulary import EPISTEMICS, OBSERVATION_KINDS, VISIBILITIES
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _EXAMPLES = r"""
 rawthink record "cache stampede" --type finding --domain software \
     "all keys expire at 04:00" --relation "caused_by: api/cache"
 rawthink record --session standup-0412 --speaker Ada "the import runs"
+git log -1 | rawthink record --session commits -
 rawthink record --from-json batch.json
 """
 
@@ -87,7 +88,10 @@ rawthink record --from-json batch.json
 @click.pass_obj
 def command(app: App, /, *, source: str | None, ids: bool, **given: Any) -> None:
     """Record something under a NAME, each TEXT a statement of its own."""
-    batch = _from_json(source, given) if source is not None else _typed(given)
+    if source is not None:
+        batch = _from_json(source, given)
+    else:
+        batch = _typed(given | {"words": [read_text(word) for word in given["words"]]})
     app.places = {"id": "--batch-id"} if source is not None else _PLACES
 
     async def work(memory: Memory) -> tuple[RecordReceipt, telling.Teller]:
@@ -117,13 +121,16 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
     if not given["words"]:
         raise click.UsageError("missing NAME: what is this about?")
     name, *texts = given["words"]
+    from rawthink_core.identity import looks_like_id  # noqa: PLC0415 - with the rest of the core
+
     entity = {key: given[key] for key in ("entity_type", "domain", "epistemic", "visibility") if given[key]}
     entity |= {"name": name} | ({"aliases": given["aliases"]} if given["aliases"] else {})
     entity |= {"pinned": True} if given["pin"] else {}
+    entities = [] if looks_like_id(name) and entity.keys() == {"name"} else [entity]
     dates = {key: given[key] for key in ("valid_from", "valid_to") if given[key]}
     kind = {"kind": given["kind"]} if given["kind"] else {}
     return {
-        "entities": [entity],
+        "entities": entities,
         "observations": [{"entity": name, "text": text, **kind, **dates} for text in texts],
         "relations": [{"source": name, **split_relation(text), **dates} for text in given["relations"]],
         "batch_id": given["batch_id"],

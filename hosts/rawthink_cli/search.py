@@ -70,7 +70,7 @@ rawthink search cache --as-of 2026-02-01 --status any
 @click.option("--group", is_flag=True, help="Group what is said by entity; --limit then counts entities.")
 @click.option("--why", is_flag=True, help="Say how each answer came to its place.")
 @click.option("--ids", is_flag=True, help="Print the id of each item.")
-@waiting.option
+@waiting.option()
 @click.pass_obj
 def command(
     app: App, /, *, words: tuple[str, ...], group: bool, ids: bool, wait: float, **filters: Any

@@ -5,16 +5,34 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from rawthink_cli import paper
 
-SECONDS = 10.0  # by default
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+    from rawthink_core.memory import Memory
+
+SECONDS = 10.0  # that a search waits by default
+AFTER_IMPORT = 600.0
 _PAUSE = 0.1
 _BUILDING = re.compile(r"index (\d+) of (\d+)")
+
+
+T = TypeVar("T")
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@contextmanager
+def bar(steps: Sequence[T], label: str) -> Iterator[Iterable[T]]:
+    """Show a progress bar on stderr while a person waits for several steps."""
+    hidden = not sys.stderr.isatty() or len(steps) <= 1
+    with click.progressbar(steps, label=paper.cut(label, 40), file=sys.stderr, hidden=hidden) as shown:
+        yield shown
 
 
 class _Page(Protocol):
@@ -24,14 +42,17 @@ class _Page(Protocol):
 
 P = TypeVar("P", bound=_Page)
 
-option = click.option(
-    "--wait",
-    type=float,
-    default=SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for an index that is being built; 0 answers at once.",
-)
+
+def option(seconds: float = SECONDS) -> Callable[[F], F]:
+    """Return the option ``--wait`` with ``seconds`` by default."""
+    return click.option(
+        "--wait",
+        type=float,
+        default=seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an index that is being built; 0 waits for nothing.",
+    )
 
 
 async def until_indexed(ask: Callable[[], Awaitable[P]], seconds: float) -> P:
@@ -52,3 +73,12 @@ async def until_indexed(ask: Callable[[], Awaitable[P]], seconds: float) -> P:
     if shown:
         click.echo("\r\x1b[K", err=True, nl=False)
     return page
+
+
+async def until_found(memory: Memory, seconds: float) -> str | None:
+    """Wait until what was written is found by searching; return what is missing where that takes longer."""
+    from rawthink_core.provider import Capability  # noqa: PLC0415 - with the rest of the core
+
+    if seconds <= 0 or not memory.info.can(Capability.LEXICAL):
+        return None
+    return (await until_indexed(lambda: memory.search("index", limit=1), seconds)).degraded

@@ -18,24 +18,18 @@ import itertools
 import json
 import shutil
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rawthink_core.errors import BackendUnavailable
-from rawthink_local.files import FILE_MODE, FOLDER_MODE, explained, make_folder, replace
+from rawthink_local.fields import INTEGERS, KEYWORDS, FieldFilter, IndexPoint, Terms, Value, check_fields
+from rawthink_local.files import FOLDER_MODE, explained, make_folder, replace, tighten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-Terms: TypeAlias = "tuple[Sequence[int], Sequence[float]]"
-Value: TypeAlias = "str | int | list[str]"
 Marker: TypeAlias = "dict[str, str | int]"
 _T = TypeVar("_T")
-
-#: What a point may carry and a filter may name; each is indexed when the folder is made.
-KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session")
-INTEGERS: Final = ("date", "recorded_at", "retired_at", "valid_from", "valid_to")
 
 _STAMP: Final = "index.json"  # written after the first marker: without it a folder holds nothing finished
 _SCHEMA: Final = {"schema": 1, "engine": "qdrant-edge 0.9", "fields": [*KEYWORDS, *INTEGERS]}
@@ -56,39 +50,6 @@ class IndexDamaged(BackendUnavailable):
 
 class IndexBusy(BackendUnavailable):
     """Another process, or another object of this one, has the folder open."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexPoint:
-    """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields."""
-
-    id: str
-    terms: Terms
-    fields: Mapping[str, Value]
-
-
-@dataclass(frozen=True, slots=True)
-class FieldFilter:
-    """A condition on one field; all conditions of a search must hold.
-
-    Words match ``any_of`` (a list, such as tags, by any of its items; no words match nothing); integers match
-    ``gte`` ≤ value < ``lt``, exactly within ±2**53. A point without the field matches only if ``or_missing``.
-    """
-
-    field: str
-    any_of: tuple[str, ...] | None = None
-    gte: int | None = None
-    lt: int | None = None
-    or_missing: bool = False
-
-    def __post_init__(self) -> None:
-        _check_fields([self.field])
-
-
-def known_at(micros: int) -> tuple[FieldFilter, FieldFilter]:
-    """Return the conditions for what was recorded by ``micros`` and not yet retired then."""
-    retired_later = FieldFilter("retired_at", gte=micros + 1, or_missing=True)
-    return FieldFilter("recorded_at", lt=micros + 1), retired_later
 
 
 def has_index(folder: Path) -> bool:
@@ -179,7 +140,7 @@ class EdgeIndex:
         change = self._engine.UpdateOperation.set_payload_by_filter
         with self._writing:
             for id_, fields in patches.items():
-                _check_fields(fields)
+                check_fields(fields)
                 only = self._engine.Filter(must=[self._engine.HasIdCondition({id_})])
                 self._update("change fields", change(only, dict(fields)))
 
@@ -232,7 +193,7 @@ class EdgeIndex:
             _check_disk(self._folder, _BYTES_A_POINT * self.size())
             if packed := bool(_guard("pack", self._shard.optimize)):
                 self.flush()
-                _tighten(self._folder)
+                tighten(self._folder)
             return packed
 
     def flush(self) -> None:
@@ -247,7 +208,7 @@ class EdgeIndex:
             if not self._closed:
                 self._closed = True
                 _guard("close", self._shard.close)
-                _tighten(self._folder)
+                tighten(self._folder)
 
     def _hold(self, marker: Marker, size: int) -> None:
         held = {"marker": marker, "size": size}
@@ -261,7 +222,7 @@ class EdgeIndex:
         self._unflushed += points
 
     def _point(self, point: IndexPoint) -> Any:
-        _check_fields(point.fields)
+        check_fields(point.fields)
         # An empty sparse vector would count as a text in the IDF of its space; no vector does not.
         vectors = {_LEXICAL: self._vector(point.terms)} if point.terms[0] else {}
         return self._engine.Point(point.id, vectors, dict(point.fields))
@@ -337,24 +298,12 @@ def _check_schema(folder: Path) -> None:
         raise IndexDamaged(f"The search index in {folder} is of another version")
 
 
-def _check_fields(fields: Iterable[str]) -> None:
-    for field in fields:
-        if field not in KEYWORDS and field not in INTEGERS:
-            raise ValueError(f"{field!r} is not a field of the index: {', '.join((*KEYWORDS, *INTEGERS))}")
-
-
 def _check_disk(folder: Path, needed: int = 0) -> None:
     with explained("asking for free space in", folder):
         free = shutil.disk_usage(folder).free
     if free < needed + _RESERVE:
         had = f"{free >> 20} MB free, {needed + _RESERVE >> 20} needed"
         raise BackendUnavailable(f"The disk that holds {folder} is nearly full: {had}. Nothing was written")
-
-
-def _tighten(folder: Path) -> None:
-    # Edge makes its files by the umask.
-    for path in folder.rglob("*"):
-        path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
 
 
 def _steps(items: Iterable[_T]) -> Iterator[list[_T]]:

@@ -1,4 +1,4 @@
-"""What becomes of forgotten text in each place that may have held it."""
+"""Forgetting: out of the journal, and what becomes of the text in each other place that may have held it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,93 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from rawthink_core.clock import iso
+from rawthink_core.commits import Commit, Header, encode
+from rawthink_core.errors import BackendError
+from rawthink_core.identity import canonical_id
 from rawthink_core.operations import Place
 from rawthink_core.searching import text_of
+from rawthink_core.text import identity_key
 from rawthink_local.files import explained, replace
-from rawthink_local.journal import NAME
+from rawthink_local.journal import NAME, read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
+    from rawthink_core.operations import Forget
     from rawthink_core.rows import State
     from rawthink_local.activity import Activity
+    from rawthink_local.adoption import Adoption
     from rawthink_local.lexical import Lexical
     from rawthink_local.store import Store
+    from rawthink_local.view import View
+
+_CHUNK = 12  # bytes of a text that betray it in a damaged line
+
+# --- the journal --------------------------------------------------------------------------------
+
+
+def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
+    """Erase items from the journal; return what they were, and what was not found."""
+    space = request.scope.space
+    with store.writing():
+        if (pending := store.look()) is not None:
+            store.append(pending)
+        chosen, missing = store.read(space, lambda view: _chosen(store, view, request))
+        if not chosen:
+            return [], missing
+        at = store.next_instant()
+        marks = tuple({"op": "forgotten", "of": chosen[item].kind, "id": item} for item in sorted(chosen))
+        mark = Commit(store.world.ids.new(), iso(at), space, marks)
+        header = store.journal.header()
+        following = Header(header.store, header.created, header.timezone, header.generation + 1)
+        store.journal.rewrite(following, _lines_without(store, space, chosen.keys(), mark))
+        store.index.refresh()
+    return list(chosen.values()), missing
+
+
+def _chosen(store: Store, view: View, request: Forget) -> tuple[dict[str, State], list[str]]:
+    if request.everything:
+        ids = {row["id"] for commit in store.commits(request.scope.space) for row in commit.rows}
+        states = ((item, view.state(item)) for item in ids)
+        return {item: state for item, state in states if state is not None and not state.forgotten}, []
+    wanted = {canonical_id(item) for item in request.ids}
+    found = {s.id: s for item in wanted if (s := view.state(item)) is not None and not s.forgotten}
+    missing = sorted(wanted - found.keys())
+    keys = {name: identity_key(name) for name in request.names}
+    named = view.named(set(keys.values()))
+    missing += [name for name, key in keys.items() if key not in named]
+    found |= dict(view.states(set(named.values())))
+    for session in request.sessions:
+        inside = {s.id: s for s in view.session(session)}
+        missing += [] if inside else [session]
+        found |= inside
+    entities = {item for item, state in found.items() if state.kind == "entity"}
+    for state in (*view.about(entities), *view.links(entities)):
+        found[state.id] = state
+    return found, missing
+
+
+def _lines_without(store: Store, space: str, gone: Collection[str], mark: Commit) -> Iterator[bytes]:
+    for line in store.index.lines():
+        commit = read_line(line)
+        if not isinstance(commit, Commit):
+            continue  # the header is written anew; damaged lines were refused before
+        if commit.space == space and any(row["id"] in gone for row in commit.rows):
+            yield encode(without(commit, gone))
+        else:
+            yield line.data + b"\n"
+    yield encode(mark)
+
+
+def without(commit: Commit, gone: Collection[str]) -> Commit:
+    """Return a commit without the rows of erased items, but for those that say so."""
+    rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
+    return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
+
+
+# --- everywhere else ----------------------------------------------------------------------------
 
 
 def places_of(
@@ -29,19 +103,12 @@ def places_of(
         Place(place="journal", outcome="erased", note=str(store.journal.path)),
         Place(place="row index", outcome="erased", note="holds no text; built anew from the journal"),
     ]
-    busy = lexical.forget() if lexical is not None else 0
-    if busy:
-        note = (
-            f"{busy} other process(es) hold a replica (no text in it); each builds it anew at its next search"
-        )
-        places.append(Place(place="search index", outcome="pending", note=note))
-    else:
-        places.append(Place(place="search index", outcome="erased", note="replicas deleted"))
+    places.append(_replicas(lexical))
     if activity is not None:
         activity.forget(state.id for state in erased)
         places.append(Place(place="activity", outcome="erased"))
     places += _set_aside(store.journal.folder, erased)
-    if store.adoption is not None and store.adoption.path.exists():
+    if store.adoption is not None and _holds(store.adoption, {state.id for state in erased}):
         note = f"{store.adoption.path} belongs to another server and is never written; delete it there"
         places.append(Place(place="foreign file", outcome="kept", note=note))
     if (tree := _work_tree(store.journal.folder)) is not None:
@@ -50,22 +117,57 @@ def places_of(
     return places
 
 
+def _replicas(lexical: Lexical | None) -> Place:
+    try:
+        busy = lexical.forget() if lexical is not None else 0
+    except BackendError as error:
+        return Place(place="search index", outcome="pending", note=f"holds no text; {error}")
+    if busy:
+        note = f"{busy} other process(es) hold a replica (no text in it) until their next search"
+        return Place(place="search index", outcome="pending", note=note)
+    return Place(place="search index", outcome="erased", note="replicas deleted")
+
+
+def _holds(adoption: Adoption, ids: Collection[str]) -> bool:
+    try:
+        return adoption.holds(ids)
+    except BackendError:
+        return adoption.path.exists()  # it can't be read, so it may
+
+
 def _set_aside(folder: Path, erased: Sequence[State]) -> list[Place]:
-    """Erase from the files of damaged lines every line that holds a forgotten id or text."""
-    needles = {state.id.encode() for state in erased}
+    """Erase from the files of damaged lines every line that may hold a part of forgotten text, or its id.
+
+    Such a line is torn or damaged anywhere, so it goes as soon as it shares some bytes with the text.
+    """
+    files = sorted(folder.glob(f"{NAME}.damaged-*"))
+    if not files:
+        return []
+    whole = {state.id.encode() for state in erased}
+    chunks: set[bytes] = set()
     for state in erased:
         for text in text_of(state).split("\n"):
-            if text.strip():
-                needles |= {text.encode(), orjson.dumps(text)[1:-1]}
+            for form in {text.encode(), orjson.dumps(text)[1:-1]} - {b""}:
+                whole.add(form)
+                chunks |= {form[i : i + _CHUNK] for i in range(0, len(form) - _CHUNK + 1, _CHUNK)}
     places = []
-    for path in sorted(folder.glob(f"{NAME}.damaged-*")):
+    for path in files:
         with explained("erasing from", path):
             lines = path.read_bytes().split(b"\n")
-            kept = [line for line in lines if not any(needle in line for needle in needles)]
+            kept = [line for line in lines if not _betrays(line, whole, chunks)]
             if len(kept) != len(lines):
                 replace(path, [b"\n".join(kept)])
                 places.append(Place(place="set-aside lines", outcome="erased", note=str(path)))
     return places
+
+
+def _betrays(line: bytes, whole: set[bytes], chunks: set[bytes]) -> bool:
+    if any(form in line for form in whole):
+        return True
+    if any(line[i : i + _CHUNK] in chunks for i in range(len(line) - _CHUNK + 1)):
+        return True
+    _, opened, begun = line.rpartition(b'":"')  # torn within the first bytes of a text
+    return bool(opened and begun) and any(form.startswith(begun) for form in whole)
 
 
 def _work_tree(folder: Path) -> Path | None:

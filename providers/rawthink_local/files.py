@@ -27,6 +27,7 @@ _HINTS = {
     errno.EPERM: "this user may not; check the owner and mode (chmod u+rwX)",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
     errno.EISDIR: "it is a folder, not a file",
+    errno.EEXIST: "a file is in the way, where a folder belongs; move it away or choose another path",
     errno.EIO: "the disk reports an input/output error",
     errno.EMFILE: "too many files are open in this process",
 }
@@ -81,20 +82,26 @@ def write_new(path: Path, pieces: Iterable[bytes]) -> bool:
         for piece in pieces:
             write_all(descriptor, piece)
         sync(descriptor)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
     finally:
         os.close(descriptor)
     sync_folder(path.parent)
     return True
 
 
-def replace(path: Path, pieces: Iterable[bytes]) -> None:
-    """Put these bytes in a file's place in one step: readers see the old file or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def replace(path: Path, pieces: Iterable[bytes], temporary: Path | None = None) -> None:
+    """Put these bytes in a file's place in one step: readers see the old file or the new one, whole.
+
+    They grow in ``temporary``, which a kill leaves behind.
+    """
+    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
         write_new(temporary, pieces)
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
@@ -105,3 +112,9 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def tighten(folder: Path) -> None:
+    """Take everybody else's rights to what lies below a folder: for files that another library made."""
+    for path in folder.rglob("*"):
+        path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from typing import TYPE_CHECKING
 
-from rawthink_core.errors import RawThinkError, StoreTooNew
-from rawthink_core.operations import Check, Health, Maintain, MaintainReceipt
-from rawthink_local.adoption import FILE
-from rawthink_local.journal import NAME, Journal
+from rawthink_core.commits import Commit
+from rawthink_core.errors import RawThinkError, StoreTooNew, quoted
+from rawthink_core.operations import Check, Health
+from rawthink_core.rows import CREATES
+from rawthink_local.journal import ATTRIBUTES, NAME, Journal, Moved, read_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from rawthink_core.foreign import ForeignGraph, Settled
     from rawthink_local.lexical import Lexical
+    from rawthink_local.questions import Spot
     from rawthink_local.store import Store
 
 _FIX = "rawthink doctor --fix"
+_UPGRADE = "pip install --upgrade rawthink"
+_AGAIN = "mend what it says, then look again"
 _MANY = 5
 
 
@@ -25,13 +32,17 @@ def examine(folder: Path, store: Store | None, lexical: Lexical | None) -> Healt
     checks = [_folder(folder)]
     if store is not None:
         try:
+            store.index.check()
             store.look()
-            checks += [_journal(store), *_damage(store), *_foreign(store), _set_aside(folder), _rows(store)]
+            checks += [_journal(store), *_damage(store), *_retired_twice(store), *_foreign(store)]
+            checks += [_set_aside(folder), _attributes(store), _rows(store)]
             if lexical is not None:
                 checks.append(_search(lexical))
-        except RawThinkError as error:
-            checks.append(Check(name="journal", status="fail", detail=str(error)))
-    elif folder.exists():
+        except StoreTooNew as error:
+            checks.append(Check(name="journal", status="fail", detail=str(error), fix=_UPGRADE))
+        except (RawThinkError, Moved, sqlite3.Error, OSError) as error:
+            checks.append(Check(name="journal", status="fail", detail=str(error), fix=_AGAIN))
+    elif folder.is_dir():
         checks.append(_unopened(folder))
     worst = {check.status for check in checks}
     status = "down" if store is None else "degraded" if worst & {"fail", "warn"} else "ok"
@@ -62,10 +73,10 @@ def _unopened(folder: Path) -> Check:
     try:
         Journal(folder).header()
     except StoreTooNew as error:
-        return Check(name="journal", status="fail", detail=str(error), fix="pip install --upgrade rawthink")
+        return Check(name="journal", status="fail", detail=str(error), fix=_UPGRADE)
     except RawThinkError as error:
-        return Check(name="journal", status="fail", detail=str(error))
-    return Check(name="journal", status="fail", detail="the store is not open")
+        return Check(name="journal", status="fail", detail=str(error), fix=_AGAIN)
+    return Check(name="journal", status="fail", detail="the store is not open", fix="open it first")
 
 
 def _journal(store: Store) -> Check:
@@ -75,9 +86,8 @@ def _journal(store: Store) -> Check:
     size = store.index.end
     detail = f"{store.journal.path}, {size:,} bytes, zone {header.timezone}"
     if not header.store:
-        return Check(
-            name="journal", status="warn", detail=f"{detail}; its header is missing (dates are read in UTC)"
-        )
+        detail += "; its header is missing (dates are read in UTC)"
+        return Check(name="journal", status="warn", detail=detail, fix=_FIX)
     return Check(name="journal", status="ok", detail=detail)
 
 
@@ -107,11 +117,64 @@ def _damage(store: Store) -> list[Check]:
     return checks
 
 
+def _retired_twice(store: Store) -> list[Check]:
+    """List the beliefs that a merge of two clones has left revised on both sides."""
+    found = store.index.retired_twice()
+    if found is None:
+        return [
+            Check(
+                name="merged revisions",
+                status="note",
+                detail="not looked for while the row index is being built",
+                fix="look again in a minute",
+            )
+        ]
+    told = list(dict.fromkeys(note for spots in found for note in _later(store, spots)))
+    fix = "look at it with `rawthink history`; where the later is right, revise what stands"
+    checks = [
+        Check(name="merged revisions", status="warn", detail=detail, fix=fix) for detail in told[:_MANY]
+    ]
+    if len(told) > _MANY:
+        more = f"{len(told) - _MANY} more beliefs were revised on both sides of a merge"
+        checks.append(Check(name="merged revisions", status="warn", detail=more, fix=fix))
+    return checks
+
+
+def _later(store: Store, spots: list[Spot]) -> list[str]:
+    """Say of one item's retirements which of them came too late, and what each of those would have said."""
+    commits: dict[str, Commit] = {}
+    for line in {spot.line: spot for spot in spots}:
+        commit = next((read_line(found) for found in store.index.lines(line)), None)
+        if isinstance(commit, Commit):
+            commits[commit.id] = commit
+    first, *later = sorted(commits.values(), key=lambda commit: (commit.at, commit.id))
+    ids = [{row["id"] for row in commit.rows if row["op"] == "retire"} for commit in (first, *later)]
+    told = []
+    for item in sorted(set.intersection(*ids)) if later else ():
+        for commit in later:
+            heirs = [row.get("superseded_by") for row in commit.rows if row["id"] == item]
+            said = [row.get("text") for row in commit.rows if row["id"] in heirs and row["op"] in CREATES]
+            instead = f" by {quoted(said[0])}" if said and said[0] else ""
+            told.append(
+                f"{item} was revised{instead} in {commit.id} ({commit.at}), but earlier in {first.id}, on the "
+                f"other side of a merge; the earlier stands"
+            )
+    return told
+
+
 def _foreign(store: Store) -> list[Check]:
     adoption = store.adoption
     if adoption is None or not adoption.path.exists():
         return []
-    adoption.changed()
+    if not adoption.path.is_file():
+        return [
+            Check(
+                name="foreign file",
+                status="note",
+                detail=f"{adoption.path} is no file; left alone",
+            )
+        ]
+    adoption.read()
     graph, settled = adoption.graph, adoption.settled
     if graph is None or settled is None:
         return []
@@ -127,10 +190,10 @@ def _foreign(store: Store) -> list[Check]:
                 detail=f"{adoption.path} holds no memory graph; left alone",
             )
         )
-    elif not store.adopted:
+    elif (adopted := store.adopted()) is None:
         detail = f"{adoption.path}: {what}; read in place, adopted by the first record, never written"
         checks.append(Check(name="foreign file", status="ok", detail=detail))
-    elif store.adopted_digest() == graph.sha256:
+    elif adopted.request == graph.sha256:
         detail = f"{adoption.path}: {what}; adopted, never written"
         checks.append(Check(name="foreign file", status="ok", detail=detail))
     else:
@@ -142,15 +205,11 @@ def _foreign(store: Store) -> list[Check]:
                 fix=f"rawthink import '{adoption.path}'",
             )
         )
-    checks += _dialect(store, FILE)
-    return checks
+    return checks + _dialect(adoption.path.name, graph, settled)
 
 
-def _dialect(store: Store, name: str) -> list[Check]:
-    adoption = store.adoption
-    if adoption is None or adoption.graph is None or adoption.settled is None:
-        return []
-    graph, settled = adoption.graph, adoption.settled
+def _dialect(name: str, graph: ForeignGraph, settled: Settled) -> list[Check]:
+    """Count what a foreign file has of its own, and name what can't be used."""
     checks = [
         Check(
             name="foreign file",
@@ -162,12 +221,12 @@ def _dialect(store: Store, name: str) -> list[Check]:
     ]
     if len(graph.problems) > _MANY:
         more = f"{len(graph.problems) - _MANY} more places that can't be used"
-        checks.append(Check(name="foreign file", status="warn", detail=more))
+        checks.append(Check(name="foreign file", status="warn", detail=more, fix="mend them there"))
     counts = [
         (graph.merged, "entities merged with one of the same name"),
         (
             len(settled.stubs),
-            f"entities that relations mention and nothing defines ({', '.join(settled.stubs[:3])}…)",
+            f"entities that relations mention and nothing defines ({_some(settled.stubs)})",
         ),
         (settled.retyped, "types read as the nearest of ours, the original kept"),
         (settled.undated, "items without a date, dated by the file"),
@@ -181,6 +240,23 @@ def _dialect(store: Store, name: str) -> list[Check]:
         keys = ", ".join(f"{key} ({count}×)" for key, count in graph.unused.most_common(_MANY))
         checks.append(Check(name="foreign file", status="note", detail=f"keys without a place here: {keys}"))
     return checks
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + ("…" if len(names) > 3 else "")  # noqa: PLR2004 - what a row has room for
+
+
+def _attributes(store: Store) -> Check:
+    """Say where git would not merge the journal line by line."""
+    path = store.journal.folder / ".gitattributes"
+    try:
+        known = not store.journal.exists() or f"{NAME} " in path.read_text("utf-8", "replace")
+    except OSError:
+        known = False
+    if known:
+        return Check(name="git merge", status="ok", detail="")
+    detail = f"{path} does not say how git merges the journal; two clones would conflict"
+    return Check(name="git merge", status="note", detail=detail, fix=f"add the line: {ATTRIBUTES.strip()}")
 
 
 def _set_aside(folder: Path) -> Check:
@@ -205,24 +281,9 @@ def _search(lexical: Lexical) -> Check:
     try:
         behind = lexical.catch_up()
     except RawThinkError as error:
-        return Check(name="search", status="fail", detail=str(error), fix="pip install 'rawthink[local]'")
+        return Check(name="search", status="fail", detail=str(error), fix=_AGAIN)
     if behind is not None:
         return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
     return Check(
         name="search", status="ok", detail=f"{lexical.size():,} points, up to date ({lexical.place()})"
     )
-
-
-def maintain(store: Store, lexical: Lexical | None, request: Maintain) -> MaintainReceipt:
-    """Repair or re-index a store and say what was done."""
-    done: list[str] = []
-    if request.repair:
-        kept = store.repair()
-        done += [f"set {what} aside in {path}" for what, path in kept]
-    if request.reindex:
-        store.index.rebuild()
-        done.append("built the row index anew")
-        if lexical is not None:
-            lexical.reindex()
-            done.append("deleted the search index; the next search builds it")
-    return MaintainReceipt(done=tuple(done))

@@ -14,11 +14,11 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from rawthink_core.commits import Header, LineDamaged, checksum_fits, decode, encode_header
+from rawthink_core.commits import FORMAT, Header, LineDamaged, checksum_fits, decode, encode_header
 from rawthink_core.errors import BackendTimeout
 from rawthink_local.files import (
     FILE_MODE,
@@ -43,6 +43,13 @@ DERIVED = ".rawthink"
 LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.003
 TAIL_BYTES = 64
+_PIECE = 4 * 2**20
+_OURS = b'{"v":%d,' % FORMAT
+ATTRIBUTES = f"{NAME} merge=union -text\n"
+
+
+class Moved(Exception):  # noqa: N818 - a signal to look again, not an error
+    """The journal was replaced while it was being read."""
 
 
 class Stamp(NamedTuple):
@@ -83,20 +90,21 @@ class Journal:
     # --- life -----------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Tell whether the store has a journal yet."""
-        return self.path.exists()
+        """Tell whether the store has a journal yet; an empty file is none."""
+        state = self.stat()
+        return state is not None and state.st_size > 0
 
     def create(self, header: Callable[[], Header]) -> None:
         """Create the folder and the journal where there are none."""
         make_folder(self.folder)
-        if self.path.exists():
+        if self.exists():
             return
         with explained("creating", self.path):
             self._make_derived()
-            write_new(self.folder / ".gitattributes", [f"{NAME} merge=union -text\n".encode()])
+            write_new(self.folder / ".gitattributes", [ATTRIBUTES.encode()])
             with self.locked():
-                if not self.path.exists():
-                    replace(self.path, [encode_header(header())])
+                if not self.exists():
+                    self.rewrite(header(), ())
 
     def _make_derived(self) -> None:
         make_folder(self.derived)
@@ -120,9 +128,10 @@ class Journal:
                 with explained("locking", self.derived), self._lock:
                     yield
             except Timeout:
+                lock = self.derived / "lock"
                 raise BackendTimeout(
-                    f"another process has held {self.derived / 'lock'} for {self._lock_seconds:g} s. Nothing "
-                    f"was written. It may hang: `lsof {self.derived / 'lock'}` finds it; end it, then try again"
+                    f"another process has held {lock} for {self._lock_seconds:g} s. Nothing was written. "
+                    f"It may hang: `lsof {lock}` finds it; end it, then try again"
                 ) from None
 
     # --- reading --------------------------------------------------------------------------------
@@ -152,6 +161,11 @@ class Journal:
             tail = file.read(position - start)
         return stamp_of(state, position, tail)
 
+    def unsound(self, end: int) -> set[int]:
+        """Return the positions of the lines before ``end`` whose checksum is wrong. Reads all of it."""
+        with explained("reading", self.path), self.path.open("rb") as file:
+            return {line.position for line in journal_lines(file, end, whole=False) if not is_whole(line)}
+
     def header(self) -> Header:
         """Return the header of the store. Raises StoreTooNew where a newer version wrote it.
 
@@ -161,7 +175,7 @@ class Journal:
             found: Header | None = None
             for data in file:
                 try:
-                    entry = decode(data)
+                    entry = decode(data.rstrip(b"\r\n"))
                 except LineDamaged:
                     continue
                 if isinstance(entry, Header):
@@ -220,7 +234,25 @@ class Journal:
     def rewrite(self, header: Header, lines: Iterable[bytes]) -> None:
         """Put a new journal in place of the old one, in one step."""
         with explained("rewriting", self.path):
-            replace(self.path, chain([encode_header(header)], lines))
+            replace(self.path, chain([encode_header(header)], lines), self._unfinished)
+
+    @property
+    def _unfinished(self) -> Path:
+        """Where a rewritten journal grows: one name, as the lock lets only one process do it."""
+        return self.folder / f".{NAME}.tmp"
+
+    def tidy(self) -> bool:
+        """Delete what a rewriting that was cut short has left; tell whether there was something."""
+        with explained("deleting", self._unfinished):
+            try:
+                self._unfinished.unlink()
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def unfinished(self) -> bool:
+        """Tell whether a rewriting goes on or was cut short."""
+        return self._unfinished.exists()
 
 
 def stamp_of(state: os.stat_result, position: int, before: bytes) -> Stamp:
@@ -230,19 +262,38 @@ def stamp_of(state: os.stat_result, position: int, before: bytes) -> Stamp:
 
 
 def lines_of(data: bytes, start: int) -> tuple[list[Line], int]:
-    """Split bytes that begin at position ``start`` into whole lines; return them and where they end."""
+    """Split bytes that begin at position ``start`` into whole lines; return them and where they end.
+
+    What an editor or git makes of line breaks does no harm: a carriage return is no part of a line, and a
+    last line whose checksum is right is whole without its line break.
+    """
     lines: list[Line] = []
     begin = 0
     while (end := data.find(b"\n", begin)) >= 0:
-        if end > begin:
-            lines.append(Line(start + begin, data[begin:end]))
+        if text := data[begin:end].removesuffix(b"\r"):
+            lines.append(Line(start + begin, text))
         begin = end + 1
+    if checksum_fits(rest := data[begin:]):
+        lines.append(Line(start + begin, rest))
+        begin = len(data)
     return lines, start + begin
 
 
+def journal_lines(file: IO[bytes], end: int, *, whole: bool = True) -> Iterator[Line]:
+    """Yield the lines of an open journal before ``end``; with ``whole`` off, what is left of one too."""
+    start, rest = 0, b""
+    while piece := file.read(max(0, min(_PIECE, end - start - len(rest)))):
+        data = rest + piece
+        lines, after = lines_of(data, start)
+        yield from lines
+        rest, start = data[after - start :], after
+    if rest and not whole:
+        yield Line(start, rest)
+
+
 def is_whole(line: Line) -> bool:
-    """Tell whether a line's checksum is right, without reading what the line says."""
-    return checksum_fits(line.data)
+    """Tell whether a line is of this format and its checksum right, without reading what the line says."""
+    return line.data.startswith(_OURS) and checksum_fits(line.data)
 
 
 def read_line(line: Line) -> Commit | Header | Damage:

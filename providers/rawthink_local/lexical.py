@@ -15,26 +15,21 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import encode
 from rawthink_core.errors import BackendUnavailable
-from rawthink_core.searching import Retrieved
 from rawthink_core.text import TEXT_RULES
 from rawthink_local.building import Builder
-from rawthink_local.edge import EdgeIndex, IndexDamaged
-from rawthink_local.journal import Line, lines_of
+from rawthink_local.edge import EdgeIndex, IndexDamaged, has_index
+from rawthink_local.files import make_folder
+from rawthink_local.journal import Line, Moved, lines_of
 from rawthink_local.lookup import OVERLAY
 from rawthink_local.points import Changes, PointMaker, filters_of
 from rawthink_local.replicas import Slot, copy_from_free_slot, drop_free_slots, take_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from datetime import date
+    from collections.abc import Iterator
 
     from rawthink_core.clock import Clock
-    from rawthink_core.ranking import Place
-    from rawthink_core.rows import State
     from rawthink_core.selection import Selection
-    from rawthink_local.activity import Activity
     from rawthink_local.store import Store
-    from rawthink_local.view import View
 
 log = logging.getLogger("rawthink.local")
 
@@ -49,8 +44,8 @@ class Lexical:
 
     def __init__(self, store: Store, root: Path | None, clock: Clock) -> None:
         self._store = store
-        self._temporary = tempfile.TemporaryDirectory(prefix="rawthink-") if root is None else None
-        self._root = root or Path(self._temporary.name if self._temporary else "")
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._root = self._place(root)
         self._clock = clock
         self._lock = threading.RLock()
         self._slot: Slot | None = None
@@ -62,10 +57,24 @@ class Lexical:
         self._generation = ""
         self._closed = False
 
+    def _place(self, root: Path | None) -> Path:
+        """Return the folder for replicas: one of this process alone where the user's cache can't be used."""
+        try:
+            if root is not None:
+                make_folder(root)
+                return root
+        except BackendUnavailable as error:
+            log.warning("no place for a search index: %s. It is built anew in each process", error)
+        self._temporary = tempfile.TemporaryDirectory(prefix="rawthink-")
+        return Path(self._temporary.name)
+
     # --- keeping up -----------------------------------------------------------------------------
 
     def catch_up(self) -> str | None:
-        """Apply what was written since; say what is missing where that takes longer than a search may."""
+        """Apply what was written since; say what is missing where that takes longer than a search may.
+
+        Raises Moved where the journal was replaced meanwhile.
+        """
         with self._lock:
             if self._closed:
                 raise BackendUnavailable("the memory is closed")
@@ -75,14 +84,22 @@ class Lexical:
                 if progress is not None and not self._builder.failed_for(_RETRY_SECONDS):
                     return progress
                 self._builder = None
-            if self._index is None:
-                self._open()
-            if not self._fits():
+            try:
+                return self._caught_up()
+            except IndexDamaged as error:
+                log.warning("%s. It is built anew.", error)
                 self._start_over()
-            if self._behind() > BACKLOG:
-                return self._hand_over()
-            self._apply()
-            return None
+                return self._caught_up()
+
+    def _caught_up(self) -> str | None:
+        if self._index is None:
+            self._open()
+        if not self._fits():
+            self._start_over()
+        if self._behind() > BACKLOG:
+            return self._hand_over()
+        self._apply()
+        return None
 
     def keep_up(self) -> None:
         """Apply what was written just now, so that the next search need not; never in anybody's way."""
@@ -92,45 +109,70 @@ class Lexical:
             ready = not self._closed and self._index is not None and self._builder is None
             if ready and self._fits() and self._behind() <= BACKLOG:
                 self._apply()
-        except BackendUnavailable as error:
+        except (BackendUnavailable, Moved) as error:
             log.info("the search index could not keep up: %s", error)
         finally:
             self._lock.release()
 
+    def _take(self) -> Slot:
+        if self._slot is None:
+            self._slot = take_slot(self._root, self._clock.now(), generation=self._generation)
+        return self._slot
+
     def _open(self) -> None:
         self._generation = self._store.generation()
-        self._slot = take_slot(self._root, self._clock.now(), generation=self._generation)
+        slot = self._take()
         if self._store.index.end > BACKLOG:
-            copy_from_free_slot(self._slot)
+            copy_from_free_slot(slot)
         try:
-            self._index = EdgeIndex.open(self._slot.folder)
+            self._index = EdgeIndex.open(slot.folder)
         except IndexDamaged as error:
-            log.info("%s It is built anew.", error)
-            self._slot.empty(self._clock.now(), generation=self._generation)
-            self._index = EdgeIndex.open(self._slot.folder)
+            log.info("%s. It is built anew.", error)
+            slot.empty(self._clock.now(), generation=self._generation)
+            self._index = EdgeIndex.open(slot.folder)
         marker = self._index.marker() or {}
         self._position = int(marker.get("position", 0))
         self._overlaid = str(marker.get("overlay", ""))
 
-    def _let_go(self) -> None:
+    def _close_index(self) -> None:
         if self._index is not None:
-            self._index.close()
-            self._index = None
+            index, self._index = self._index, None
+            try:
+                index.close()
+            except BackendUnavailable as error:
+                log.info("the search index was not closed well: %s", error)
+
+    def _let_go(self) -> None:
+        self._close_index()
         if self._slot is not None:
-            self._slot.release(self._clock.now())
-            self._slot = None
+            slot, self._slot = self._slot, None
+            try:
+                slot.release(self._clock.now())
+            except BackendUnavailable as error:
+                log.info("the slot of the search index was not left well: %s", error)
 
     def _fits(self) -> bool:
         """Tell whether the index belongs to this journal, these text rules and this foreign file."""
         assert self._index is not None  # noqa: S101 - the caller opened it
+        assert self._slot is not None  # noqa: S101 - see above
         marker = self._index.marker()
         if marker is None:
             return True
+        if not has_index(self._slot.folder):
+            return False  # deleted under it
         if marker.get("rules") != TEXT_RULES or self._position > self._store.index.end:
             return False
-        if self._overlaid and self._overlaid != self._overlay_name() and not self._store.adopted:
+        return self._overlay_fits() and marker.get("stamp") == self._stamp(self._position)
+
+    def _overlay_fits(self) -> bool:
+        """Tell whether what was indexed of the foreign file is what is read of it now, or was adopted."""
+        if self._overlaid in ("", self._overlay_name()):
+            return True
+        adopted = self._store.adopted()
+        if adopted is None or adopted.request != self._overlaid:
             return False
-        return marker.get("stamp") == self._stamp(self._position)
+        self._overlaid = ""
+        return True
 
     def _stamp(self, position: int) -> str:
         if position == 0:
@@ -139,12 +181,14 @@ class Lexical:
         return f"{stamp.device}|{stamp.inode}|{stamp.tail}"
 
     def _start_over(self) -> None:
-        assert self._slot is not None  # noqa: S101 - the caller opened it
-        if self._index is not None:
-            self._index.close()
+        self._close_index()
         self._generation = self._store.generation()
-        self._slot.empty(self._clock.now(), generation=self._generation)
-        self._index = EdgeIndex.open(self._slot.folder)
+        try:
+            self._take().empty(self._clock.now(), generation=self._generation)
+        except BackendUnavailable:  # the whole folder was deleted, its lock included
+            self._let_go()
+            self._take().empty(self._clock.now(), generation=self._generation)
+        self._index = EdgeIndex.open(self._take().folder)
         self._position, self._overlaid = 0, ""
         self._makes = PointMaker(self._store)
 
@@ -213,18 +257,24 @@ class Lexical:
 
     # --- searching ------------------------------------------------------------------------------
 
-    def retrieval(self, view: View, activity: Activity) -> Retrieval:
-        """Return what `answer` asks of this store, over one view of it."""
-        return Retrieval(self, view, activity)
-
     def search(
         self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int
     ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds, best first; nothing while the index is being built."""
-        index = self._index
-        if index is None:
-            return []
-        return index.search(terms, space=chosen.space, filters=filters_of(chosen), limit=depth)
+        """Return ids, scores and kinds, best first; nothing while the index is being built.
+
+        Raises Moved where the index was taken away since `catch_up`.
+        """
+        with self._lock:
+            if self._index is None and self._builder is None:
+                raise Moved
+            if self._index is None:
+                return []
+            try:
+                return self._index.search(terms, space=chosen.space, filters=filters_of(chosen), limit=depth)
+            except IndexDamaged as error:
+                log.warning("%s. It is built anew.", error)
+                self._start_over()
+                raise Moved from error
 
     # --- upkeep ---------------------------------------------------------------------------------
 
@@ -260,31 +310,3 @@ class Lexical:
             self._let_go()
             if self._temporary is not None:
                 self._temporary.cleanup()
-
-
-class Retrieval:
-    """The local store as `searching.answer` sees it."""
-
-    def __init__(self, lexical: Lexical, view: View, activity: Activity) -> None:
-        self._lexical = lexical
-        self._view = view
-        self._activity = activity
-
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by BM25."""
-        hits = self._lexical.search(terms, chosen, depth)
-        return Retrieved(
-            [(i, score) for i, score, _ in hits], frozenset(i for i, _, kind in hits if kind == "passage")
-        )
-
-    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
-        """Return states and the entities that they belong to."""
-        return self._view.states(ids, as_of)
-
-    def passages_at(self, places: Collection[Place], as_of: str | None) -> Mapping[Place, State]:
-        """Return the passages at places of sessions."""
-        return self._view.passages_at(places, as_of)
-
-    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
-        """Return the days of last use."""
-        return self._activity.last_used(ids)

@@ -17,7 +17,7 @@ from rawthink_core.rows import CREATES, Row, State
 from rawthink_core.searching import text_of
 from rawthink_core.selection import SEARCHABLE
 from rawthink_core.text import document_vector
-from rawthink_local.edge import FieldFilter, IndexPoint, Value, known_at
+from rawthink_local.fields import FieldFilter, IndexPoint, Value, known_at
 from rawthink_local.journal import Line, read_line
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ _OBSERVATION_KINDS = ("note", "decided", "because", "rejected", "touches")
 def filters_of(chosen: Selection) -> list[FieldFilter]:
     """Return the conditions that a selection means in the index.
 
-    About the past, an entity's type and domain are not asked here: the index knows today's only.
+    About the past, an entity's type and domain and the end of validity are not asked here: the index knows
+    today's only.
     """
     kinds = [kind for kind in chosen.items if kind != "observation"]
     if "observation" in chosen.items:
@@ -163,6 +164,7 @@ def filters_of(chosen: Selection) -> list[FieldFilter]:
         filters.append(FieldFilter("date", lt=_micros(chosen.until)))
     if chosen.valid_at is not None:
         filters.append(FieldFilter("valid_from", lt=_micros(chosen.valid_at) + 1, or_missing=True))
+    if chosen.valid_at is not None and chosen.as_of is None:
         filters.append(FieldFilter("valid_to", gte=_micros(chosen.valid_at) + 1, or_missing=True))
     if chosen.as_of is not None:
         since = known_at(_micros(chosen.as_of))

@@ -13,14 +13,16 @@ from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
 from rawthink_core.model import zone_named
 from rawthink_core.operations import ForgetReceipt, ScanPage
-from rawthink_core.provider import BaseProvider, Capability, ProviderInfo
+from rawthink_core.provider import BaseProvider, ProviderInfo
 from rawthink_core.searching import answer
 from rawthink_core.selection import selection, utc
-from rawthink_local import health
+from rawthink_local import health, mending
 from rawthink_local.activity import Activity
 from rawthink_local.adoption import FILE, Adoption
-from rawthink_local.erasure import places_of
+from rawthink_local.declared import CAPABILITIES, VERSION
+from rawthink_local.erasure import forget, places_of
 from rawthink_local.lexical import Lexical
+from rawthink_local.retrieval import Retrieval
 from rawthink_local.store import Store, header_of
 
 if TYPE_CHECKING:
@@ -56,31 +58,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     A = TypeVar("A", Items, GraphPage, History)
 
-VERSION = "1"
 _THREADS = 4
 _PAUSE_SECONDS = 0.2
-_CAPABILITIES = {
-    Capability.GET: "yes",
-    Capability.SCAN: "yes",
-    Capability.GRAPH: "yes",
-    Capability.HISTORY: "yes",
-    Capability.FORGET: "erased",
-    Capability.EXPORT: "yes",
-    Capability.RESTORE: "yes",
-    Capability.MAINTAIN: "yes",
-    Capability.ATOMIC_WRITES: "yes",
-    Capability.IDEMPOTENT_RECORD: "yes",
-    Capability.AS_OF: "yes",
-    Capability.VALID_AT: "yes",
-    Capability.LEXICAL: "yes",
-    Capability.VERBATIM: "yes",
-    Capability.ACTIVITY: "yes",
-    Capability.READ_YOUR_WRITES: "at once",
-    Capability.RANKING: "core",
-    Capability.FILTERS: "before_top_k",
-    Capability.PROCESSES: "many",
-    Capability.DURABLE: "power loss",
-}
+_FIRST = 2**63 - 1  # microseconds: before and after all that is
 
 
 class LocalProvider(BaseProvider):
@@ -93,12 +73,13 @@ class LocalProvider(BaseProvider):
         self._zone = zone_named(world.timezone or "UTC")
         self._rules = Rules(world.vocabulary, self._zone)
         self._threads: ThreadPoolExecutor | None = None
+        self._writer: ThreadPoolExecutor | None = None
         self._store: Store | None = None
         self._activity: Activity | None = None
         self._lexical: Lexical | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.info = ProviderInfo(
-            name="local", version=VERSION, capabilities=_CAPABILITIES, location=str(self.folder)
+            name="local", version=VERSION, capabilities=CAPABILITIES, location=str(self.folder)
         )
 
     # --- life -----------------------------------------------------------------------------------
@@ -113,6 +94,7 @@ class LocalProvider(BaseProvider):
                 self._threads.shutdown(wait=False)
                 self._threads = None
                 raise
+            self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
 
     def _open(self) -> None:
         cache, state = self._own_folder(self._world.cache), self._own_folder(self._world.state)
@@ -126,7 +108,9 @@ class LocalProvider(BaseProvider):
             header = store.open(lambda: header_of(self._world), keep_out=foreign.exists())
             self._zone = zone_named(header.timezone)
             self._rules = Rules(self._world.vocabulary, self._zone)
-            store.adopt_from(Adoption(foreign, self._settings.memory_space, self._rules))
+            store.adoption = Adoption(
+                foreign, self._settings.memory_space, self._rules, store.index, self._world.clock
+            )
         except BaseException:
             store.close()
             raise
@@ -136,7 +120,7 @@ class LocalProvider(BaseProvider):
         self.info = ProviderInfo(
             name="local",
             version=VERSION,
-            capabilities=_CAPABILITIES,
+            capabilities=CAPABILITIES,
             location=str(self.folder),
             timezone=header.timezone,
         )
@@ -157,6 +141,7 @@ class LocalProvider(BaseProvider):
         if self._timer is not None:
             self._timer.cancel()
         threads, self._threads = self._threads, None
+        writer, self._writer = self._writer, None
         store, lexical, activity = self._store, self._lexical, self._activity
         self._store = self._lexical = self._activity = None
 
@@ -166,14 +151,22 @@ class LocalProvider(BaseProvider):
                     part.close()
 
         try:
-            await asyncio.get_running_loop().run_in_executor(threads, close)
+            await asyncio.get_running_loop().run_in_executor(writer, close)  # after the writes before it
         finally:
             threads.shutdown(wait=False)
+            if writer is not None:
+                writer.shutdown(wait=False)
 
     async def _in_thread(self, work: Callable[..., T], *args: object) -> T:
         if self._threads is None:
             raise BackendUnavailable(f"the memory in {self.folder} is not open; open it first")
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+
+    async def _write(self, work: Callable[..., T], *args: object) -> T:
+        """Run a write in a thread of its own, so that reads go on while it waits for another process."""
+        if self._writer is None:
+            raise BackendUnavailable(f"the memory in {self.folder} is not open; open it first")
+        return await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
 
     async def _read(self, space: str, ask: Callable[[View], T]) -> T:
         store = self._opened
@@ -195,7 +188,7 @@ class LocalProvider(BaseProvider):
     async def record(self, batch: Batch) -> RecordReceipt:
         """Write a batch in one line of the journal."""
         store = self._opened
-        receipt = await self._in_thread(store.record, batch, self._rules)
+        receipt = await self._write(store.record, batch, self._rules)
         self._keep_up_later()
         return receipt
 
@@ -211,12 +204,12 @@ class LocalProvider(BaseProvider):
 
     async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
         """Add commits as they are."""
-        return await self._in_thread(self._opened.restore, scope.space, commits)
+        return await self._write(self._opened.restore, scope.space, commits)
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Erase items from the journal and everything derived from it."""
         store = self._opened
-        erased, missing = await self._in_thread(store.forget, request)
+        erased, missing = await self._write(forget, store, request)
         places = (
             await self._in_thread(places_of, store, self._lexical, self._activity, erased) if erased else ()
         )
@@ -240,7 +233,7 @@ class LocalProvider(BaseProvider):
 
     def _scan(self, request: Scan) -> ScanPage:
         chosen = selection(request, ("entity", "observation", "relation", "passage"))
-        at, _, item = (request.cursor or "-9223372036854775808|").partition("|")
+        at, _, item = (request.cursor or f"-{_FIRST}|").partition("|")
         store = self._opened
         states, after = store.scan(chosen, (_number(at), item), request.limit)
         space = request.scope.space
@@ -270,13 +263,13 @@ class LocalProvider(BaseProvider):
         store, lexical, activity = self._opened, self._lexical, self._activity
         assert lexical is not None  # noqa: S101 - opened together with the store
         assert activity is not None  # noqa: S101 - see above
-        behind = lexical.catch_up()
-        degraded = behind or store.degraded()
         now = self._world.clock.now()
-        return store.read(
-            query.scope.space,
-            lambda view: answer(query, lexical.retrieval(view, activity), now, degraded),
-        )
+
+        def ask(view: View) -> SearchPage:
+            behind = lexical.catch_up()
+            return answer(query, Retrieval(lexical, view, activity), now, behind or store.degraded())
+
+        return store.read(query.scope.space, ask)
 
     # --- upkeep ---------------------------------------------------------------------------------
 
@@ -289,7 +282,7 @@ class LocalProvider(BaseProvider):
 
     async def maintain(self, request: Maintain) -> MaintainReceipt:
         """Set damaged parts aside, or build the indexes anew."""
-        return await self._in_thread(health.maintain, self._opened, self._lexical, request)
+        return await self._write(mending.maintain, self._opened, self._lexical, request)
 
     async def health(self) -> Health:
         """Return how the store is, from its files to its index. Works on a store that can't be opened."""
@@ -303,6 +296,8 @@ def _honest(answer: A, degraded: str | None) -> A:
 
 def _number(text: str) -> int:
     try:
-        return int(text)
+        if abs(number := int(text)) <= _FIRST:
+            return number
     except ValueError:
-        raise InvalidRequest("the cursor is not one that a scan returned; start again without it") from None
+        pass
+    raise InvalidRequest("the cursor is not one that a scan returned; start again without it")

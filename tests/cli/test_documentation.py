@@ -145,7 +145,7 @@ def test_examples_of_help_are_accepted(cli):
         command = rawthink.get_command(click.Context(rawthink), name)
         text = "\n".join(command.examples).replace("\\\n", "")
         for line in text.splitlines():
-            if "--from-json" in line:
+            if "--from-json" in line or not line.startswith("rawthink "):
                 continue
             answer = cli(*shlex.split(line)[1:])
             assert answer.code in (0, 3), (line, answer.err)

@@ -37,6 +37,17 @@ def test_init_leaves_settings_that_are_there_alone(cli, tmp_path):
     assert file.read_text(encoding="utf-8") == 'vault = "~/elsewhere"  # mine\n'
 
 
+def test_init_says_when_other_runs_will_use_another_vault(cli, tmp_path):
+    cli("init")
+    answer = cli("--vault", tmp_path / "other", "init")
+    assert "other runs will use that" in answer.err
+    assert answer.code == 0
+
+
+def test_a_log_level_that_is_none_is_refused(cli):
+    assert "RAWTHINK_LOG_LEVEL" in cli("doctor", RAWTHINK_LOG_LEVEL="loud").err
+
+
 def test_init_writes_the_settings_file_that_is_named(cli, tmp_path):
     file = tmp_path / "new" / "rawthink.toml"
     answer = cli("init", RAWTHINK_CONFIG=str(file), RAWTHINK_VAULT=str(tmp_path / "v"))

@@ -136,7 +136,7 @@ def test_a_belief_is_revised_by_its_text_and_the_old_one_stays(cache):
     )  # fmt: skip
     assert answer.code == 0, answer.err
     assert "pages are read twice a minute" in texts(cache, "api/cache")
-    told = cache("history", "api/cache").out
+    told = " ".join(cache("history", "api/cache").out.split())
     assert "a crawler was shut out" in told
     assert "held until 2026-03-01" in told
 
@@ -218,3 +218,15 @@ def test_ids_are_printed_when_asked_for(cli):
     answer = cli("record", "x", "one", "--type", "finding", "--domain", "software", "--ids")
     item = cli("search", "one", "--json").json["items"][0]["id"]
     assert f"observation {item} created" in answer.out
+
+
+def test_a_text_is_read_from_stdin(cli):
+    assert cli("record", "--session", "commits", "-", stdin="fix the café\n\nlonger\n").code == 0
+    assert cli("search", "café", "--json").json["items"][0]["text"] == "fix the café\n\nlonger"
+    assert "stdin is not UTF-8" in cli("record", "--session", "s", "-", stdin=b"\xff").err
+
+
+def test_an_entity_is_named_by_its_id_too(cache):
+    entity = cache("show", "api/cache", "--json").json["entities"][0]["id"]
+    assert cache("record", entity, "said by id").code == 0
+    assert "said by id" in texts(cache, "api/cache")

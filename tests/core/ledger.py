@@ -58,6 +58,10 @@ class Ledger:
             known.learn(facts(wanted, states))
         return plan(work, known, self.at(len(self.commits) + 1))
 
+    def plan_of(self, **parts: Any) -> tuple[Row, ...]:
+        """Return the rows that a batch of these parts would come to."""
+        return self.plan(batch("planned", **parts))
+
     def write(self, asked: Batch) -> RecordReceipt:
         """Plan and keep a batch."""
         at = self.at(len(self.commits) + 1)
@@ -119,13 +123,6 @@ class Ledger:
         """Return source, type and target of the relations with a status."""
         found = (item for item in self.items() if isinstance(item, Relation))
         return [(r.source_name, r.type, r.target_name) for r in found if r.status == status]
-
-
-def known_of(states: dict[str, State], wanted: Needs) -> Slice:
-    """Return a slice that knows what was wanted."""
-    known = Slice()
-    known.learn(facts(wanted, states))
-    return known
 
 
 def complete(states: dict[str, State], asked: tuple[Needs, ...]) -> Slice:

@@ -19,16 +19,8 @@ from hypothesis import strategies as st
 
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local import edge, replicas
-from rawthink_local.edge import (
-    EdgeIndex,
-    FieldFilter,
-    IndexBusy,
-    IndexDamaged,
-    IndexPoint,
-    delete_index,
-    has_index,
-    known_at,
-)
+from rawthink_local.edge import EdgeIndex, IndexBusy, IndexDamaged, delete_index, has_index
+from rawthink_local.fields import FieldFilter, IndexPoint, known_at
 
 T = 1_800_000_000_000_000  # microseconds since 1970: early in 2027
 
@@ -495,7 +487,7 @@ def run():
     """Run a line of code in another process, with `folder` given."""
 
     def start(code, folder, **options):
-        script = f"import sys, pathlib; from rawthink_local.edge import *; folder = pathlib.Path({str(folder)!r}); {code}"
+        script = f"import sys, pathlib; from rawthink_local.edge import *; from rawthink_local.fields import *; folder = pathlib.Path({str(folder)!r}); {code}"
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.run(
             [sys.executable, "-c", script],
@@ -512,7 +504,8 @@ def run():
 WRITER = """
 import pathlib, sys, uuid
 from rawthink_local import edge
-from rawthink_local.edge import EdgeIndex, IndexPoint
+from rawthink_local.edge import EdgeIndex
+from rawthink_local.fields import IndexPoint
 
 folder, pause = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 edge._PACK_KIB = 1

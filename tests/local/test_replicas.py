@@ -181,7 +181,6 @@ def test_what_a_crashed_ninth_process_left_is_deleted_by_the_next(root, take):
     assert (tenth.number, tenth.folder.exists()) == (ninth.number, False)
     pretend(tenth)
     tenth._lock.release()
-    replicas._try_lock(root, 0)
     take()
     assert numbers(root) == []
 
@@ -223,7 +222,6 @@ def test_a_slot_touched_in_its_long_life_is_not_idle_after_a_crash(root, take):
     pretend(second)
     second.touch(NOW - DAY)
     second._lock.release()
-    replicas._try_lock(root, 0)
     assert (take().number, numbers(root)) == (1, [1])
 
 

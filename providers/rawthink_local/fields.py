@@ -1,0 +1,59 @@
+"""What the search index holds of an item beside its terms, and the conditions that a search puts on it.
+
+Plain values: this module knows no engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Terms: TypeAlias = "tuple[Sequence[int], Sequence[float]]"
+Value: TypeAlias = "str | int | list[str]"
+
+#: What a point may carry and a filter may name; each is indexed when the folder is made.
+KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session")
+INTEGERS: Final = ("date", "recorded_at", "retired_at", "valid_from", "valid_to")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPoint:
+    """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields."""
+
+    id: str
+    terms: Terms
+    fields: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFilter:
+    """A condition on one field; all conditions of a search must hold.
+
+    Words match ``any_of`` (a list, such as tags, by any of its items; no words match nothing); integers match
+    ``gte`` ≤ value < ``lt``, exactly within ±2**53. A point without the field matches only if ``or_missing``.
+    """
+
+    field: str
+    any_of: tuple[str, ...] | None = None
+    gte: int | None = None
+    lt: int | None = None
+    or_missing: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields([self.field])
+
+
+def known_at(micros: int) -> tuple[FieldFilter, FieldFilter]:
+    """Return the conditions for what was recorded by ``micros`` and not yet retired then."""
+    retired_later = FieldFilter("retired_at", gte=micros + 1, or_missing=True)
+    return FieldFilter("recorded_at", lt=micros + 1), retired_later
+
+
+def check_fields(fields: Iterable[str]) -> None:
+    """Refuse a field that the index does not have. Raises ValueError."""
+    for field in fields:
+        if field not in KEYWORDS and field not in INTEGERS:
+            raise ValueError(f"{field!r} is not a field of the index: {', '.join((*KEYWORDS, *INTEGERS))}")

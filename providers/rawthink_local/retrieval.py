@@ -1,0 +1,47 @@
+"""The local store as core's `searching` sees it: one view of one space, its index and its activity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rawthink_core.searching import Retrieved
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import date
+
+    from rawthink_core.ranking import Place
+    from rawthink_core.rows import State
+    from rawthink_core.selection import Selection
+    from rawthink_local.activity import Activity
+    from rawthink_local.lexical import Lexical
+    from rawthink_local.view import View
+
+
+class Retrieval:
+    """Serves one search."""
+
+    def __init__(self, lexical: Lexical, view: View, activity: Activity) -> None:
+        self._lexical = lexical
+        self._view = view
+        self._activity = activity
+
+    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+        """Return the best items by BM25."""
+        hits = self._lexical.search(terms, chosen, depth)
+        scores = [(i, score) for i, score, _ in hits]
+        if chosen.as_of is not None and chosen.valid_at is not None:
+            return Retrieved(scores)  # the index can't tell what held, as it was believed then
+        return Retrieved(scores, frozenset(i for i, _, kind in hits if kind == "passage"))
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        """Return states and the entities that they belong to."""
+        return self._view.states(ids, as_of)
+
+    def passages_at(self, places: Collection[Place], as_of: str | None) -> Mapping[Place, State]:
+        """Return the passages at places of sessions."""
+        return self._view.passages_at(places, as_of)
+
+    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
+        """Return the days of last use."""
+        return self._activity.last_used(ids)
