@@ -58,9 +58,8 @@ class Guard:
                 raise TypeError(f"it returned a {type(changed).__name__}, not a Batch")
             if (changed.id, changed.scope) != (batch.id, batch.scope):
                 raise ValueError("it changed the id or the space of the batch")
-            return parse(
-                Batch, changed.model_dump()
-            )  # a model can be copied with values that no caller may send
+            # checked anew, because a model can be copied with values that no caller may send
+            return parse(Batch, changed.model_dump(warnings=False))
 
         return await self._chain("before_record", batch, checked), warnings
 
@@ -70,7 +69,7 @@ class Guard:
         def checked(changed: object) -> tuple[NewPassage, ...]:
             if not isinstance(changed, tuple) or not all(isinstance(each, NewPassage) for each in changed):
                 raise TypeError("it returned something else than a tuple of NewPassage")
-            dumped = [passage.model_dump() for passage in changed]
+            dumped = [passage.model_dump(warnings=False) for passage in changed]
             return parse(AfterChat, {"id": "-", "scope": {"space": "-"}, "passages": dumped}).passages
 
         return await self._chain("before_capture", passages, checked)

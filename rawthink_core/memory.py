@@ -227,7 +227,8 @@ class Memory(Verbs):
         text = recall_query(messages, vouched=vouched)
         if text is None:
             return ChatContext()
-        request = parse(BeforeChat, {"scope": self.scope, "text": text, "limit": limit})
+        whole = text.encode(errors="ignore").decode()  # half a character is no reason to stop a chat
+        request = parse(BeforeChat, {"scope": self.scope, "text": whole, "limit": limit})
         recall = await self._recaller(lambda: self.provider.on_before_chat(request))
         return context_of(recall, zone_named(self.info.timezone), tokens, limit)
 

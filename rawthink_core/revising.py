@@ -255,6 +255,7 @@ class Reviser:
             if heir is not None:
                 self._link(heir, "observation", [state.id])
             valid_to = min(effective, state.valid_to) if state.valid_to else effective
+            valid_to = max(valid_to, state.valid_from or "")  # decided for later, and ended before: never held
             self.plan.retire(state, "ended", heir, reason, valid_to)
 
     def _kind(self, item_id: str) -> str:

@@ -8,6 +8,7 @@ from the method of the same name there. It therefore works inside a running loop
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread
 import functools
 import inspect
 import threading
@@ -41,8 +42,12 @@ class _LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:
-            future.cancel()  # Control-C: nobody waits any more
+        except concurrent.futures.CancelledError:
+            if _exiting.is_set():  # a daemon thread: let the interpreter end it without a word
+                threading.Event().wait()
+            raise BackendUnavailable("this memory was closed while it was asked") from None
+        except KeyboardInterrupt:
+            future.cancel()  # nobody waits for it any more
             raise
 
     def stop(self) -> None:
@@ -101,14 +106,22 @@ class SyncMemory:
 
 
 _OPEN: set[SyncMemory] = set()
+_exiting = threading.Event()
 
 
 def _close_all() -> None:
+    """Close what is still open, when all threads that the program waits for have ended."""
+    pools = concurrent.futures.thread._threads_queues  # noqa: SLF001 - they end only after this
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread() and thread not in pools:
+            thread.join()
+    _exiting.set()
     for memory in tuple(_OPEN):
         memory.close()
 
 
-# Not `atexit`: that runs when no thread pool takes work any more, and closing a store may need one.
+# Not `atexit`: that runs when thread pools take no more work, and closing a store may need one. The hook of
+# the pools is registered by their import, and hooks run last come, first served.
 threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # noqa: SLF001 - the only hook that early
 
 

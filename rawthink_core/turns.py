@@ -14,7 +14,7 @@ from rawthink_core.chat import Labels, is_complete, labels_for, message_text, sp
 from rawthink_core.context import MemoryLine, render
 from rawthink_core.injected import strip_memory_context
 from rawthink_core.model import Hit  # noqa: TC001 - pydantic needs it at run time
-from rawthink_core.operations import Answer, NewPassage, Recall
+from rawthink_core.operations import Answer, NewPassage, Recall, parse
 from rawthink_core.redaction import redact
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def passage_of_turn(
 
     ``messages`` are OpenAI-style, the last user message is the turn's; ``reply`` is the assistant's text.
     ``vouched`` says that the host itself wrote the speaker's header into the text. An answer that was cut
-    off is not kept. The passage's key is ``message_id``, else a hash of the conversation so far.
+    off is not kept. The passage's key is ``message_id``, else a hash of the conversation so far. Raises
+    InvalidRequest.
     """
     users = [m for m in messages if isinstance(m, Mapping) and m.get("role") == "user"]
     if not users or not is_complete(finish_reason) or reply is None:
@@ -85,7 +86,7 @@ def passage_of_turn(
     if text is None:
         return None
     key = message_id or _conversation_key(messages)
-    return NewPassage(text=text, session=session, key=key, speaker=speaker.name)
+    return parse(NewPassage, {"text": text, "session": session, "key": key, "speaker": speaker.name})
 
 
 def _clean(text: str) -> str:

@@ -105,7 +105,7 @@ def laws(items: Sequence[Item]) -> None:
             (item.status == "active") == (item.invalidated_at is None), f"{item.id}: status and date disagree"
         )
         if item.valid_from is not None and item.valid_to is not None:
-            true(item.valid_from < item.valid_to, f"{item.id} ends before it begins")
+            true(item.valid_from <= item.valid_to, f"{item.id} ends before it begins")
         heir = known.get(item.superseded_by or "")
         if heir is not None:
             true(

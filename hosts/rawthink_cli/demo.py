@@ -110,6 +110,7 @@ async def _tell(folder: Path, scratch: Path) -> Told:
     memory = Memory(plugin.make(plugin.settings(), world), ids=CountingIds("demo"))
     await memory.provider.open()
     try:
+        await memory.search("ready?")  # without a search engine there is no story: say so once, at once
         batches = await _build(memory, clock)
         clock.set(datetime.fromisoformat("2025-11-03T09:00:00+03:00"))
         asked = [(question, await memory.search(question, **how)) for question, how in QUESTIONS]

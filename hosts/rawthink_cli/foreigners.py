@@ -31,6 +31,7 @@ class Plan:
     """The commits that bring a file's difference into the memory, and what there is to say about it."""
 
     commits: list[Commit]
+    created: dict[str, str]  # the kind of each new item, by id
     found: dict[str, int]
     new: dict[str, int]
     notes: list[str]
@@ -52,21 +53,28 @@ async def plan(memory: Memory, vocabulary: Vocabulary, file: str, data: bytes) -
     )
     known = await _known(memory, list(dict.fromkeys(row["id"] for row in settled.rows)))
     fresh = replace(settled, rows=tuple(row for row in settled.rows if row["id"] not in known))
-    new: Counter[str] = Counter(CREATES[row["op"]] for row in fresh.rows if row["op"] in CREATES)
+    created: dict[str, str] = {row["id"]: CREATES[row["op"]] for row in fresh.rows if row["op"] in CREATES}
     problems: list[dict[str, int | str]] = [{"line": p.line, "what": p.what} for p in graph.problems]
     if graph.empty and not problems:
         problems.append({"line": 0, "what": "the file holds no memory graph"})
     return Plan(
         commits=commits_of(fresh, graph, memory.scope.space, SystemClock().now(), "import"),
+        created=created,
         found={
             "entity": len(graph.entities),
             "observation": graph.observations,
             "relation": len(graph.relations),
         },
-        new=dict(new),
+        new=dict(Counter(created.values())),
         notes=list(_notes(graph, settled)),
         problems=problems,
     )
+
+
+async def arrived(memory: Memory, plan: Plan) -> dict[str, int]:
+    """Return how many new items of each kind are here now: what was forgotten once stays forgotten."""
+    known = await _known(memory, list(plan.created))
+    return dict(Counter(kind for item, kind in plan.created.items() if item in known))
 
 
 def _time_of(file: str) -> datetime:

@@ -77,14 +77,15 @@ class Rawthink(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; hand global options on to one of another distribution."""
-        name = click.utils.make_str(args[0])
+        name = args[0]
         command = self.get_command(ctx, name)
-        if command is None and not name.startswith("-"):
+        if command is None:
+            if ctx.resilient_parsing or name.startswith("-"):
+                return super().resolve_command(ctx, args)
             raise click.UsageError(_unknown(name), ctx)
-        name_, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not isinstance(command, Verb):
-            rest = [*_handed_on(ctx.ensure_object(App), command, ctx), *rest]
-        return name_, command, rest
+        if isinstance(command, Verb):
+            return name, command, args[1:]
+        return name, command, [*_handed_on(ctx.ensure_object(App), command, ctx), *args[1:]]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table."""

@@ -59,12 +59,7 @@ def command(app: App, /, *, files: tuple[str, ...], dry_run: bool, wait: float) 
             if _is_export(data):
                 outcomes.append(await _restore(memory, file, data, dry_run=dry_run))
             else:
-                plan = await foreigners.plan(memory, app.configuration().vocabulary(), file, data)
-                if not dry_run:
-                    await _put(memory, plan.commits, file, at_once=1)
-                outcomes.append(
-                    Outcome(file, "memory graph", plan.found, plan.new, plan.notes, plan.problems)
-                )
+                outcomes.append(await _adopt(app, memory, file, data, dry_run=dry_run))
         return outcomes, None if dry_run else await waiting.until_found(memory, wait)
 
     outcomes, degraded = app.run(work)
@@ -114,6 +109,21 @@ async def _restore(memory: Memory, file: str, data: bytes, *, dry_run: bool) -> 
     else:
         restored = await _put(memory, commits, file, at_once=_AT_ONCE)
         outcome.new = {"commit": restored} if restored else {}
+    return outcome
+
+
+async def _adopt(app: App, memory: Memory, file: str, data: bytes, *, dry_run: bool) -> Outcome:
+    """Add what a memory graph of another server has and this memory has not."""
+    plan = await foreigners.plan(memory, app.configuration().vocabulary(), file, data)
+    outcome = Outcome(file, "memory graph", plan.found, plan.new, plan.notes, plan.problems)
+    if not dry_run and plan.commits:
+        await _put(memory, plan.commits, file, at_once=1)
+        outcome.new = await foreigners.arrived(memory, plan)
+        if forgotten := sum(plan.new.values()) - sum(outcome.new.values()):
+            what = (
+                f"{telling.count(forgotten, 'item')} forgotten here before, and not brought back by an import"
+            )
+            outcome.problems.append({"line": 0, "what": what})
     return outcome
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import orjson
@@ -17,7 +18,7 @@ from rawthink_local.files import explained, replace
 from rawthink_local.journal import NAME, read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rawthink_core.operations import Forget
@@ -45,9 +46,8 @@ def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
         at = store.next_instant()
         marks = tuple({"op": "forgotten", "of": chosen[item].kind, "id": item} for item in sorted(chosen))
         mark = Commit(store.world.ids.new(), iso(at), space, marks)
-        header = store.journal.header()
-        following = Header(header.store, header.created, header.timezone, header.generation + 1)
-        store.journal.rewrite(following, _lines_without(store, space, chosen.keys(), mark))
+        lines = chain(_lines_without(store, {space: chosen.keys()}), [encode(mark)])
+        store.journal.rewrite(_following(store), lines)
         store.index.refresh()
     return list(chosen.values()), missing
 
@@ -74,22 +74,42 @@ def _chosen(store: Store, view: View, request: Forget) -> tuple[dict[str, State]
     return found, missing
 
 
-def _lines_without(store: Store, space: str, gone: Collection[str], mark: Commit) -> Iterator[bytes]:
+def _lines_without(store: Store, gone: Mapping[str, Collection[str]]) -> Iterator[bytes]:
+    """Yield the lines of all commits without what is gone, by space."""
     for line in store.index.lines():
         commit = read_line(line)
         if not isinstance(commit, Commit):
             continue  # the header is written anew; damaged lines were refused before
-        if commit.space == space and any(row["id"] in gone for row in commit.rows):
-            yield encode(without(commit, gone))
-        else:
-            yield line.data + b"\n"
-    yield encode(mark)
+        ids = gone.get(commit.space, ())
+        changed = any(row["id"] in ids and row["op"] != "forgotten" for row in commit.rows)
+        yield encode(without(commit, ids)) if changed else line.data + b"\n"
 
 
 def without(commit: Commit, gone: Collection[str]) -> Commit:
     """Return a commit without the rows of erased items, but for those that say so."""
     rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
     return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
+
+
+def erase_returned(store: Store) -> int:
+    """Erase what a merge or an export brought of items that are forgotten. Under the lock; tells how much."""
+    store.index.catch_up()
+    returned = store.index.returned()
+    if not returned:
+        return 0
+    gone: dict[str, set[str]] = {}
+    for line in store.index.lines():
+        if isinstance(commit := read_line(line), Commit):
+            forgotten = {row["id"] for row in commit.rows if row["op"] == "forgotten"}
+            gone.setdefault(commit.space, set()).update(forgotten)
+    store.journal.rewrite(_following(store), _lines_without(store, gone))
+    store.index.refresh()
+    return len(returned)
+
+
+def _following(store: Store) -> Header:
+    header = store.journal.header()
+    return Header(header.store, header.created, header.timezone, header.generation + 1)
 
 
 # --- everywhere else ----------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def examine(folder: Path, store: Store | None, lexical: Lexical | None) -> Healt
         try:
             store.index.check()
             store.look()
-            checks += [_journal(store), *_damage(store), *_retired_twice(store), *_foreign(store)]
+            checks += [_journal(store), *_damage(store), *_merged(store), *_foreign(store)]
             checks += [_set_aside(folder), _attributes(store), _rows(store)]
             if lexical is not None:
                 checks.append(_search(lexical))
@@ -117,8 +117,8 @@ def _damage(store: Store) -> list[Check]:
     return checks
 
 
-def _retired_twice(store: Store) -> list[Check]:
-    """List the beliefs that a merge of two clones has left revised on both sides."""
+def _merged(store: Store) -> list[Check]:
+    """List what a merge of two clones has left: beliefs revised on both sides, text that was forgotten."""
     found = store.index.retired_twice()
     if found is None:
         return [
@@ -129,11 +129,13 @@ def _retired_twice(store: Store) -> list[Check]:
                 fix="look again in a minute",
             )
         ]
+    checks = []
+    if returned := store.index.returned():
+        detail = f"{len(returned)} row(s) of forgotten items came back with a merge; nothing shows them"
+        checks.append(Check(name="forgotten text", status="warn", detail=detail, fix=_FIX))
     told = list(dict.fromkeys(note for spots in found for note in _later(store, spots)))
     fix = "look at it with `rawthink history`; where the later is right, revise what stands"
-    checks = [
-        Check(name="merged revisions", status="warn", detail=detail, fix=fix) for detail in told[:_MANY]
-    ]
+    checks += [Check(name="merged revisions", status="warn", detail=d, fix=fix) for d in told[:_MANY]]
     if len(told) > _MANY:
         more = f"{len(told) - _MANY} more beliefs were revised on both sides of a merge"
         checks.append(Check(name="merged revisions", status="warn", detail=more, fix=fix))
@@ -156,7 +158,7 @@ def _later(store: Store, spots: list[Spot]) -> list[str]:
             said = [row.get("text") for row in commit.rows if row["id"] in heirs and row["op"] in CREATES]
             instead = f" by {quoted(said[0])}" if said and said[0] else ""
             told.append(
-                f"{item} was revised{instead} in {commit.id} ({commit.at}), but earlier in {first.id}, on the "
+                f"{item} was revised{instead} in {commit.id} ({commit.at}), earlier in {first.id} on the "
                 f"other side of a merge; the earlier stands"
             )
     return told

@@ -124,15 +124,21 @@ class Journal:
                     poll_interval=_POLL_SECONDS,
                     thread_local=False,
                 )
+            with explained("locking", self.derived):
+                self._take(self._lock)
             try:
-                with explained("locking", self.derived), self._lock:
-                    yield
-            except Timeout:
-                lock = self.derived / "lock"
-                raise BackendTimeout(
-                    f"another process has held {lock} for {self._lock_seconds:g} s. Nothing was written. "
-                    f"It may hang: `lsof {lock}` finds it; end it, then try again"
-                ) from None
+                yield
+            finally:
+                self._lock.release()
+
+    def _take(self, lock: FileLock) -> None:
+        try:
+            lock.acquire()
+        except Timeout:
+            raise BackendTimeout(
+                f"another process has held {lock.lock_file} for {self._lock_seconds:g} s. Nothing was "
+                f"written. It may hang: `lsof {lock.lock_file}` finds it; end it, then try again"
+            ) from None
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -131,15 +131,28 @@ class RowIndex(Follower):
             return rows.born_count() + len(self._tail.born) + len(self._over.born)
 
     def retired_twice(self) -> list[list[Spot]] | None:
-        """Return the rows that retire one item, where there are several; None while that isn't known yet."""
+        """Return the rows that end one item, where there are several; None while that isn't known yet."""
         with self._asked() as rows:
             if self._cold is not None:
                 return None
-            late = [end for end in self._tail.ends if end.spot.position >= self._marker]
+            late = [(end.item, end.spot) for end in self._tail.ends if end.spot.position >= self._marker]
             found: dict[int, set[Spot]] = {}
-            for item, spot in (*rows.ended([end.item for end in late], self._marker), *late):
+            for item, spot in (*rows.ended([item for item, _ in late], self._marker), *late):
                 found.setdefault(item, set()).add(spot)
         return [sorted(spots) for spots in found.values() if len(spots) > 1]
+
+    def returned(self) -> list[Spot] | None:
+        """Return rows of erased items that a merge has brought back; None while that isn't known yet."""
+        with self._asked() as rows:
+            if self._cold is not None:
+                return None
+            marks: dict[int, set[Spot]] = {}
+            late = ((end.item, end.spot) for end in self._tail.ends if end.erased)
+            for item, spot in (*rows.erased(self._marker), *late):
+                marks.setdefault(item, set()).add(spot)
+            found = list(rows.find(list(marks), self._marker))
+            found += [(item, spot) for item in marks for spot in self._tail.find(item, self._marker)]
+        return sorted({spot for item, spot in found if spot not in marks[item]})
 
     # --- moving the marker on -------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit
 from rawthink_core.operations import MaintainReceipt
+from rawthink_local.erasure import erase_returned
 from rawthink_local.journal import read_line
 from rawthink_local.store import header_of
 
@@ -58,4 +59,6 @@ def repair(store: Store) -> list[str]:
             commits = (line.data + b"\n" for line in good if isinstance(read_line(line), Commit))
             journal.rewrite(header, commits)
             index.refresh()
+        if (erased := erase_returned(store)) > 0:
+            done.append(f"erased {erased} row(s) of forgotten items that a merge had brought back")
     return done

@@ -56,9 +56,10 @@ class Seat(NamedTuple):
 
 
 class End(NamedTuple):
-    """A row that retires an item: two of one item, and a merge has revised it twice."""
+    """A row that retires or erases an item: a merge can leave two, or text of what was erased."""
 
     item: int  # the key of its id
+    erased: bool
     spot: Spot
 
 
@@ -93,8 +94,8 @@ def extract(line: Line, commit: Commit) -> Extract:
             result.born.append(Born(space_key, at, row["id"]))
         if row["op"] == "passage":
             result.seats.append(Seat(key("session", space, row["session"]), row["ordinal"]))
-        if row["op"] == "retire":
-            result.ends.append(End(key("id", space, row["id"]), spot))
+        if row["op"] in ("retire", "forgotten"):
+            result.ends.append(End(key("id", space, row["id"]), row["op"] == "forgotten", spot))
     return result
 
 

@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS entry
 CREATE TABLE IF NOT EXISTS born (space INT, at INT, item TEXT, PRIMARY KEY (space, at, item)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seat (session INT PRIMARY KEY, ordinal INT);
 CREATE TABLE IF NOT EXISTS ended
-    (item INT, position INT, length INT, line INT, PRIMARY KEY (item, position)) WITHOUT ROWID;
+    (item INT, erased INT, position INT, length INT, line INT, PRIMARY KEY (item, position)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS damage (position INT PRIMARY KEY, length INT, why TEXT);
 """
 _TABLES = ("entry", "born", "seat", "ended", "damage", "meta")
@@ -90,7 +90,7 @@ class RowFile:
 
     def see(self, seen: str) -> None:
         """Note how the journal looks: while it looks so, nobody touched it."""
-        with self._asked("IMMEDIATE"):
+        with self._changed():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('seen', ?)", (seen,))
 
     def _meta(self, name: str) -> str:
@@ -117,12 +117,21 @@ class RowFile:
         self._db.execute("COMMIT")
 
     @contextmanager
-    def _asked(self, kind: str = "DEFERRED") -> Iterator[None]:
-        """Read or write in one transaction, if the file still holds what `known` saw. Raises Moved."""
-        with self._transaction(kind):
-            if self._meta("epoch") != self._epoch:
-                raise Moved
+    def _asked(self) -> Iterator[None]:
+        """Read, then look whether the file still holds what `known` saw. Raises Moved."""
+        yield
+        self._same_epoch()
+
+    @contextmanager
+    def _changed(self) -> Iterator[None]:
+        """Write, if the file still holds what `known` saw. Raises Moved."""
+        with self._transaction("IMMEDIATE"):
+            self._same_epoch()
             yield
+
+    def _same_epoch(self) -> None:
+        if self._meta("epoch") != self._epoch:
+            raise Moved
 
     # --- answers --------------------------------------------------------------------------------
 
@@ -140,11 +149,17 @@ class RowFile:
         return found
 
     def ended(self, items: Sequence[int], before: int) -> list[tuple[int, Spot]]:
-        """Return the rows before a position that retire some items, and all items that two rows retire."""
+        """Return the rows before a position that end some items, and all items that two rows end."""
         twice = "SELECT item FROM ended WHERE position < ? GROUP BY item HAVING count(*) > 1"
         with self._asked():
             doubled = [item for (item,) in self._db.execute(twice, (before,))]
         return self._spots("ended", "item", list({*items, *doubled}), before)
+
+    def erased(self, before: int) -> list[tuple[int, Spot]]:
+        """Return the rows before a position that say of items that they were erased."""
+        marks = "SELECT item, position, length, line FROM ended WHERE erased AND position < ?"
+        with self._asked():
+            return [(item, Spot(*spot)) for item, *spot in self._db.execute(marks, (before,))]
 
     def last_ordinal(self, session: int) -> int:
         """Return the highest ordinal of a session, -1 where there is none."""
@@ -187,7 +202,7 @@ class RowFile:
         Another process may have been faster: then nothing is added. Raises Moved.
         """
         entries = sorted(entry for found in extracts for entry in found.entries)
-        with self._asked("IMMEDIATE"):
+        with self._changed():
             marker = int(self._meta("marker") or 0)
             if marker != start:
                 return marker
@@ -195,8 +210,8 @@ class RowFile:
             many("INSERT OR IGNORE INTO entry VALUES (?, ?, ?, ?)", ((key, *spot) for key, spot in entries))
             many("INSERT OR IGNORE INTO born VALUES (?, ?, ?)", (b for found in extracts for b in found.born))
             many(
-                "INSERT OR IGNORE INTO ended VALUES (?, ?, ?, ?)",
-                ((item, *spot) for found in extracts for item, spot in found.ends),
+                "INSERT OR IGNORE INTO ended VALUES (?, ?, ?, ?, ?)",
+                ((item, erased, *spot) for found in extracts for item, erased, spot in found.ends),
             )
             many(
                 "INSERT INTO seat VALUES (?, ?) ON CONFLICT DO UPDATE SET ordinal = max(ordinal, excluded.ordinal)",  # noqa: E501 - one statement

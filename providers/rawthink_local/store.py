@@ -18,7 +18,7 @@ from rawthink_core.config import machine_zone
 from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused, InvalidRequest
 from rawthink_core.graph import Slice, needs, plan, prepare
 from rawthink_core.operations import RestoreReceipt
-from rawthink_local.erasure import without
+from rawthink_local.erasure import erase_returned, without
 from rawthink_local.journal import Journal, Line, Moved, read_line
 from rawthink_local.lookup import OVERLAY, RowIndex
 from rawthink_local.view import View
@@ -277,6 +277,8 @@ class Store:
                     waiting, size = [], 0
             if waiting:
                 self._adopt_and_append(self.look(), waiting)
+            if any(row["op"] == "forgotten" for commit in commits for row in commit.rows):
+                erase_returned(self)
         return RestoreReceipt(restored=restored, skipped=skipped)
 
 

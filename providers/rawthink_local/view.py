@@ -148,7 +148,12 @@ class View:
                 stamped.setdefault((head.commit, data, number), row_only)
         return list(stamped.values())
 
-    def _ids(self, spots: Iterable[Spot]) -> set[str]:
+    def _ids(self, kind: str, asked: Iterable[tuple[object, ...]]) -> set[str]:
+        """Return the ids of the items that may answer questions of one kind."""
+        wanted = list(asked)
+        if not wanted:
+            return set()
+        spots = (spot for found in self._find_all(kind, wanted) for spot in found)
         return {stamped.row["id"] for stamped in self._rows(spots)}
 
     def commit(self, commit_id: str) -> Commit | None:
@@ -191,58 +196,43 @@ class View:
 
     def named(self, keys: Collection[str]) -> Mapping[str, str]:
         """Return the ids of the entities that answer to identity keys."""
-        found: dict[str, str] = {}
-        for key in keys:
-            ids = self._ids(self._find("name", key, entity_id(self.space, key)))
-            for state in self._all(sorted(ids), None):
-                if state.kind == "entity" and key in state.identity_keys():
-                    found[key] = state.id
-        return found
+        ids = self._ids("name", ((key, entity_id(self.space, key)) for key in keys))
+        entities = [state for state in self._all(sorted(ids), None) if state.kind == "entity"]
+        return {key: state.id for state in entities for key in state.identity_keys() if key in keys}
 
     def about(self, entities: Collection[str], as_of: str | None = None) -> list[State]:
         """Return every observation of these entities, retired ones too."""
-        ids = {i for entity in entities for i in self._ids(self._find("about", entity))}
-        states = self._all(ids, as_of)
+        states = self._all(self._ids("about", ((entity,) for entity in entities)), as_of)
         return [state for state in states if state.kind == "observation" and state.row["entity"] in entities]
 
     def links(self, entities: Collection[str], as_of: str | None = None) -> list[State]:
         """Return every relation that touches these entities, retired ones too."""
-        ids = {i for entity in entities for i in self._ids(self._find("touch", entity))}
-        states = self._all(ids, as_of)
+        states = self._all(self._ids("touch", ((entity,) for entity in entities)), as_of)
         return [s for s in states if s.kind == "relation" and any(end in entities for end in ends_of(s))]
 
     def passages_at(self, places: Collection[Place], as_of: str | None = None) -> Mapping[Place, State]:
         """Return the active passages at these places of sessions."""
-        wanted = list(places)
-        spots = self._find_all("place", [tuple(place) for place in wanted])
-        ids = self._ids(spot for some in spots for spot in some)
         found: dict[Place, State] = {}
-        for state in self._all(sorted(ids), as_of):
+        for state in self._all(sorted(self._ids("place", places)), as_of):
             if state.kind == "passage" and state.active:
                 found[Place(state.row["session"], state.row["ordinal"])] = state
-        return {place: found[place] for place in wanted if place in found}
+        return {place: found[place] for place in places if place in found}
 
     def session(self, session: str) -> list[State]:
         """Return every passage of a session."""
-        states = self._all(self._ids(self._find("session", session)), None)
+        states = self._all(self._ids("session", [(session,)]), None)
         return [state for state in states if state.row.get("session") == session]
 
     def facts(self, wanted: Needs) -> Facts:
         """Return what a plan needs to see."""
-        space, find = self.space, self._find
+        space = self.space
         ids = set(wanted.ids)
-        for key in wanted.names:
-            ids |= self._ids(find("name", key, entity_id(space, key)))
-        for said in wanted.texts:
-            ids |= self._ids(find("said", *said))
-        for link in wanted.links:
-            ids |= self._ids(find("link", *link))
-        for slot in wanted.slots:
-            ids |= self._ids(find("slot", *slot))
-        for entity in wanted.decisions:
-            ids |= self._ids(find("decision", entity))
-        for path in wanted.origins:
-            ids |= self._ids(find("origin", path))
+        ids |= self._ids("name", ((key, entity_id(space, key)) for key in wanted.names))
+        ids |= self._ids("said", wanted.texts)
+        ids |= self._ids("link", wanted.links)
+        ids |= self._ids("slot", wanted.slots)
+        ids |= self._ids("decision", ((entity,) for entity in wanted.decisions))
+        ids |= self._ids("origin", ((path,) for path in wanted.origins))
         states = self._load(ids, None).values()
         ordinals = {session: self._index.last_ordinal(space, session) for session in wanted.sessions}
         return Facts(wanted, states, self._same(ordinals))

@@ -162,3 +162,14 @@ def test_a_typed_folder_is_that_of_the_shell(cli, tmp_path):
     assert cli.outside("--vault", "~/a b", "doctor", "--json", cwd=tmp_path).json["location"] == str(
         cli.home / "a b"
     )
+
+
+def test_commands_and_choices_are_completed(cli):
+    def completed(words, at):
+        return cli.outside(
+            COMP_WORDS=words, COMP_CWORD=str(at), _RAWTHINK_COMPLETE="bash_complete"
+        ).out.split()
+
+    assert completed("rawthink se", 1) == ["plain,search"]
+    assert completed("rawthink search --status a", 3) == ["plain,active", "plain,any"]
+    assert completed("rawthink nothing --x", 2) == []

@@ -200,3 +200,13 @@ def test_an_export_imports_from_stdin(cache, tmp_path):
     answer = cache("--vault", tmp_path / "other", "import", "-", stdin=(tmp_path / "out.jsonl").read_bytes())
     assert answer.code == 0
     assert "added 1 commit" in answer.out
+
+
+def test_what_was_forgotten_is_not_said_to_be_back(cli, graph):
+    cli("import", graph)
+    cli("forget", "--name", "Atlas", "--yes")
+    answer = cli("import", graph)
+    assert answer.code == 5
+    assert "added nothing" in answer.out
+    assert "3 items forgotten here before" in answer.out
+    assert cli("show", "Atlas").code == 3

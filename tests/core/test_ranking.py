@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -181,7 +182,7 @@ def test_the_order_is_total_and_does_not_depend_on_the_order_of_what_came(
     again = order(dict(reversed(scores.items())), data.draw(st.permutations(candidates)))
     assert ranked == again
     assert sorted(item.id for item in ranked) == sorted(candidate.id for candidate in candidates)
-    assert all(one.score >= other.score for one, other in zip(ranked, ranked[1:], strict=False))
+    assert all(one.score >= other.score for one, other in pairwise(ranked))
     assert all(0 <= item.score <= 1 for item in ranked)
     assert all(0.9 - 1e-9 <= item.decay <= 1 + 1e-9 for item in ranked)
 

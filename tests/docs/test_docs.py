@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from rawthink_conformance.listing import listing
 from rawthink_core import config, plugins
 from rawthink_local import LocalSettings
 
@@ -30,7 +31,11 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 def test_every_setting_is_in_the_operators_table_with_its_description():
     table = dict(
-        re.findall(r"^\| `([\w.]+)` \| [^|]+ \| ([^|]+) \|$", (DOCS / "operator.md").read_text("utf-8"), re.MULTILINE)
+        re.findall(
+            r"^\| `([\w.]+)` \| [^|]+ \| ([^|]+) \|$",
+            (DOCS / "operator.md").read_text("utf-8").partition("<!-- settings -->")[2],
+            re.MULTILINE,
+        )
     )
     wanted = settings_of(config.Settings) | settings_of(LocalSettings, "providers.local.")
     assert {key: text.strip() for key, text in table.items()} == wanted
@@ -42,6 +47,10 @@ def test_every_variable_that_is_read_is_named_to_the_operator():
     source = "\n".join(path.read_text("utf-8") for path in (ROOT / "rawthink_core").glob("*.py"))
     read = set(re.findall(r'environ(?:\.get\(|\[)"(RAWTHINK_[A-Z_]+)"', source))
     assert read - {"RAWTHINK_SECTION__KEY"} <= named
+
+
+def test_the_page_of_requirements_is_what_the_suite_runs_on():
+    assert (DOCS / "requirements.md").read_text("utf-8") == listing()
 
 
 def test_every_hook_is_in_the_table_of_hooks_with_its_argument():
