@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _HEAD = """# Requirements
 
-What a provider promises, one check each. A requirement binds where its capability is declared (none: all),
-and an undeclared one must refuse. `rawthink conform NAME --only TOPIC` runs one topic. This page is generated from
-the data that the suite runs on.
+What a provider promises, one check each. A requirement binds where its capability is declared (none: all);
+an undeclared one must refuse. `rawthink conform NAME --only TOPIC` runs one topic. This page is generated
+from the data that the suite runs on.
 """
 
 
