@@ -12,6 +12,7 @@ import concurrent.futures.thread
 import functools
 import inspect
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rawthink_core.errors import BackendUnavailable
@@ -40,15 +41,19 @@ class _LoopThread:
             work.close()
             raise BackendUnavailable("this memory is closed in this process; open it anew")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        thread = threading.current_thread()
+        _asking.add(thread)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            if _exiting.is_set():  # a daemon thread: let the interpreter end it without a word
-                threading.Event().wait()
+            if _exiting.is_set() and thread.daemon:
+                threading.Event().wait()  # the interpreter ends such a thread without a word
             raise BackendUnavailable("this memory was closed while it was asked") from None
         except KeyboardInterrupt:
             future.cancel()  # nobody waits for it any more
             raise
+        finally:
+            _asking.discard(thread)
 
     def stop(self) -> None:
         """End the loop and its thread, and whatever still runs in it."""
@@ -105,16 +110,26 @@ class SyncMemory:
         def __getattr__(self, name: str) -> Any: ...  # the generated methods
 
 
+# --- the end of the program ---------------------------------------------------------------------
+
 _OPEN: set[SyncMemory] = set()
+_asking: set[threading.Thread] = set()
 _exiting = threading.Event()
+_QUIET = 3
 
 
 def _close_all() -> None:
-    """Close what is still open, when all threads that the program waits for have ended."""
-    pools = concurrent.futures.thread._threads_queues  # noqa: SLF001 - they end only after this
+    """Close what is still open, when what the program waits for has been done: threads, and work in pools."""
+    pools = concurrent.futures.thread._threads_queues  # noqa: SLF001 - the threads of pools end only after this
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread() and thread not in pools:
             thread.join()
+    quiet = 0
+    while pools and quiet < _QUIET:  # more than once, for what a thread has taken up and not yet asked
+        waiting = any(not queue.empty() for queue in tuple(pools.values()))
+        busy = waiting or any(thread in pools for thread in tuple(_asking))
+        quiet = 0 if busy else quiet + 1
+        time.sleep(0.005)
     _exiting.set()
     for memory in tuple(_OPEN):
         memory.close()

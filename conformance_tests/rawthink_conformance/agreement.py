@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.expect import Broken, equal, true
-from rawthink_core.commits import Commit
 from rawthink_core.model import Entity, Observation, Passage, Relation
 from rawthink_core.provider import Capability
 from rawthink_core.rows import fold, noun
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from rawthink_conformance.bench import Space
+    from rawthink_core.commits import Commit
     from rawthink_core.model import Item
     from rawthink_core.operations import SearchPage
     from rawthink_core.rows import Stamped

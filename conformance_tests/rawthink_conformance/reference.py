@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
     from datetime import date
 
+    from rawthink_core.graph import Facts, Needs
     from rawthink_core.operations import (
         Batch,
         Export,
@@ -195,8 +196,11 @@ class ReferenceProvider(BaseProvider):
         states = self._states(batch.scope.space)
         work, known = prepare(batch, self._rules), Slice()
         while wanted := needs(work, known):
-            known.learn(facts(wanted, states))
+            known.learn(self._facts(wanted, states))
         return plan(work, known, at)
+
+    def _facts(self, wanted: Needs, states: Mapping[str, State]) -> Facts:
+        return facts(wanted, states)
 
     def _keep(self, commit: Commit) -> None:
         self._shelf.commits.append(commit)

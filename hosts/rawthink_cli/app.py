@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rawthink_cli import paper
+from rawthink_cli import paper, startup
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -76,8 +75,7 @@ class App:
         async def opened() -> T:
             memory = self.memory()
             await memory.provider.open()
-            gc.freeze()  # what was loaded to get here stays to the end
-            gc.enable()
+            startup.collect_again()
             try:
                 result = await work(memory)
             except Exception:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from rawthink_cli import ending, exits
+from rawthink_cli import ending, exits, startup
 from rawthink_cli.app import GLOBAL, App, Verb, global_options
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class Rawthink(click.Group):
 def _registered(name: str) -> click.Command | None:
     import importlib.metadata  # noqa: PLC0415 - 30 ms that --help does not have
 
+    startup.lengthen()
     for point in importlib.metadata.entry_points(group=COMMANDS, name=name):
         try:
             loaded = point.load()

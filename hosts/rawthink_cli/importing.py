@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 200  # commits of an export that are restored together
 _FIRST_LINES = 20
+_OF_A_JOURNAL = re.compile(rb'^\{"v":\d+,"(?:commit|store)":|,"ops":\[\{"op":')
 _SHOWN = 20  # problems that are listed one by one for people; --json lists all
 
 
@@ -75,10 +77,7 @@ def _is_export(data: bytes) -> bool:
     lines = [
         line for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n", _FIRST_LINES)[:_FIRST_LINES] if line
     ]
-    return any(
-        line.startswith((b'{"v":1,"commit":', b'{"v":1,"store":')) or b'","ops":[{"op":' in line
-        for line in lines
-    )
+    return any(_OF_A_JOURNAL.search(line) for line in lines)
 
 
 async def _restore(memory: Memory, file: str, data: bytes, *, dry_run: bool) -> Outcome:

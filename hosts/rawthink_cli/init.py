@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.memory import Memory
 
+_HEAD = "# Settings of rawthink. Every command and every host reads this file."
 _EXAMPLES = """
 rawthink init
 rawthink --vault ~/notes init
@@ -67,13 +68,15 @@ def _settings_file(app: App) -> tuple[Path, bool]:
         f"{name} = {json.dumps(value, ensure_ascii=False)}"
         for name, value in _choices(app, str(chosen.vault))
     ]
+    try:
+        text = ("\n".join([_HEAD, *lines]) + "\n").encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(
+            "the name of that folder is not UTF-8 text, so no settings file can hold it"
+        ) from None
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with file.open("x", encoding="utf-8") as out:
-        out.write(
-            "# Settings of rawthink. Every command and every host reads this file.\n"
-            + "\n".join(lines)
-            + "\n"
-        )
+    with file.open("xb") as out:
+        out.write(text)
     file.chmod(0o600)
     return file, True
 

@@ -6,10 +6,11 @@ Only what every run needs is imported here; ``rawthink --help`` costs one import
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 import warnings
+
+from rawthink_cli import startup
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -17,7 +18,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 def main() -> None:
     """Run the command line and exit with its code (they are listed in ``docs/cli.md``)."""
     try:
-        _start_quickly()
+        startup.shorten()
         _set_up_streams()
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # they speak to programmers, who can ask for them with -W
@@ -30,12 +31,6 @@ def main() -> None:
         if end.code == INTERRUPTED:
             _leave(INTERRUPTED)
         raise
-
-
-def _start_quickly() -> None:
-    """Leave out what a command that runs once does not need; `App.run` turns the collector on again."""
-    gc.disable()  # collecting while modules load is a fifth of the start-up time
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads every distribution
 
 
 def _set_up_streams() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rawthink_core.memory import Memory
     from rawthink_core.model import Item, Observation
     from rawthink_core.operations import GraphPage
+
 _KINDS = ("decided", "because", "rejected", "touches", "note")  # the order in which a reader wants them
 
 _EXAMPLES = """
@@ -83,9 +84,14 @@ async def _look_up(
 
 async def similar(memory: Memory, missing: Sequence[str]) -> list[str]:
     """Return names that the missing ones may have meant."""
+    from rawthink_core.errors import RawThinkError  # noqa: PLC0415 - with the rest of the core
+
     names: dict[str, None] = {}
     for name in missing[:3]:
-        page = await memory.search(name, items=["entity"], limit=3, relevant_only=True)
+        try:
+            page = await memory.search(name, items=["entity"], limit=3, relevant_only=True)
+        except RawThinkError:
+            return []  # a courtesy: it must not hide that something is missing
         names.update((found.text, None) for found in page.items)
     return list(names)
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rawthink_local.store import Store
 
 log = logging.getLogger("rawthink.local")
+
+COMMAND = [sys.executable, "-m", "rawthink_local.building"]
 
 
 class Builder:
@@ -35,22 +38,33 @@ class Builder:
             "root": str(root),
         }
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", "rawthink_local.building", json.dumps(order)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        )
         self._done, self._all = 0, store.index.born_count()
         self._failed = ""
         self._ended = 0.0
+        self._stopped = False
         self._overlay = store.index.overlay_line
+        self._process: subprocess.Popen[bytes] | None = None
         self._watcher = threading.Thread(target=self._watch, name="rawthink-build", daemon=True)
-        self._watcher.start()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [*COMMAND, json.dumps(order)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+            )
+        except OSError as error:
+            self._fail(str(error))
+        else:
+            self._watcher.start()
+
+    def _fail(self, why: str) -> None:
+        self._failed, self._ended = why, time.monotonic()
+        log.warning("building the search index failed: %s", why)
 
     def _watch(self) -> None:
         process = self._process
+        assert process is not None  # noqa: S101 - the watcher is started after it
         assert process.stdin is not None  # noqa: S101 - all three are pipes
         assert process.stdout is not None  # noqa: S101 - see above
         assert process.stderr is not None  # noqa: S101 - see above
@@ -63,12 +77,11 @@ class Builder:
             done, _, total = line.decode().partition(" ")
             self._done, self._all = int(done), max(int(total), int(done))
         complaint = process.stderr.read().decode("utf-8", "replace").strip()
-        if process.wait() != 0:
-            self._failed = complaint.rpartition("\n")[2] or f"it ended with status {process.returncode}"
-            self._ended = time.monotonic()
-            log.warning("building the search index failed: %s", self._failed)
+        if process.wait() != 0 and not self._stopped:
+            self._fail(complaint.rpartition("\n")[2] or f"it ended with status {process.returncode}")
         for pipe in (process.stdin, process.stdout, process.stderr):
-            pipe.close()
+            with suppress(OSError):
+                pipe.close()
 
     def progress(self) -> str | None:
         """Say how far the build is; None when it is done. A failed one is said once, then tried again."""
@@ -82,9 +95,11 @@ class Builder:
 
     def stop(self) -> None:
         """End the build; what it has done is kept."""
-        if self._process.poll() is None:
-            self._process.terminate()
-        self._watcher.join()
+        if self._process is not None:
+            self._stopped = True
+            if self._process.poll() is None:
+                self._process.terminate()
+            self._watcher.join()
 
 
 def main(order: dict[str, str | None]) -> None:

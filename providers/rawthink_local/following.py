@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rawthink.local")
 
 LONG_TAIL = 4 * 2**20  # bytes above which a tail is searched, not parsed
+NEVER = (0, 0, 0)  # how a journal looks that was never looked at
 _TRIES = 3
 _AT = b'","at":"'
 _AT_WITHIN = 2_000  # bytes of a line's start in which its time stands
@@ -60,7 +61,7 @@ class Follower:
         self._end = 0  # where whole, checked lines end
         self._torn = False
         self.last_at = ""  # the latest commit time seen, ISO 8601
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, int, int] | None = NEVER
         self._tail = Tail()
         self._cold: ColdTail | None = None
         self._damage: dict[int, Damage] = {}
@@ -95,7 +96,7 @@ class Follower:
             seen = _seen(state)
             if state is None or not self._same_file(state):
                 self._start_over(state)
-            elif state.st_size == self._end and self._seen not in (None, seen):
+            elif state.st_size == self._end and self._seen not in (NEVER, seen):
                 self._torn = False
                 self._check(state)  # somebody touched it, and added nothing
             if state is not None and state.st_size > self._end:
@@ -162,7 +163,7 @@ class Follower:
         locked = isinstance(error, sqlite3.OperationalError)
         self._rows.close()
         self._rows = RowFile(None) if locked else self._rows.remake()
-        self._seen = self._stamped = None
+        self._seen, self._stamped = NEVER, None
 
     def _check(self, state: os.stat_result) -> None:
         if self._journal.unsound(self._end) != self._damage.keys():
@@ -174,7 +175,7 @@ class Follower:
         with self._lock:
             if (state := self._journal.stat()) is not None and state.st_size >= self._end:
                 self._check(state)
-                self._seen = None
+                self._seen = NEVER
         self.refresh()
 
     def _forget_tail(self) -> None:

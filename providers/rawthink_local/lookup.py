@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit, encode
 from rawthink_core.errors import RawThinkError
-from rawthink_local.following import Follower, as_text
+from rawthink_local.following import NEVER, Follower, as_text
 from rawthink_local.journal import Journal, Line, Moved, lines_of, read_line
 from rawthink_local.questions import Spot, extract, key
 from rawthink_local.tail import Tail
@@ -78,7 +78,7 @@ class RowIndex(Follower):
             try:
                 yield self._rows
             except Moved:
-                self._seen = self._stamped = None
+                self._seen, self._stamped = NEVER, None
                 raise
             except sqlite3.Error as error:
                 if self._closing.is_set():
@@ -215,7 +215,7 @@ class RowIndex(Follower):
         """Build the SQLite part anew."""
         with self._lock:
             self._start_over(self._journal.stat(), trusting=False)
-            self._seen = None
+            self._seen = NEVER
         self.refresh()
         self.catch_up()
 
@@ -229,7 +229,7 @@ class RowIndex(Follower):
         with self._lock:
             self._forget_tail()
             try:
-                if self._seen is not None and self._marker:
+                if self._seen not in (None, NEVER) and self._marker:
                     self._rows.see(as_text(self._seen))
             except (sqlite3.Error, Moved) as error:
                 log.debug("the row index of %s is checked at the next open: %s", self._journal.path, error)

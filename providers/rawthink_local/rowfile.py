@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rawthink.local")
 
 FORMAT = 2
+BUSY_SECONDS = 2.0  # that another process may hold the file
 _AT_ONCE = 400  # keys a statement
 
 _SCHEMA = """
@@ -267,7 +268,7 @@ def _open(path: Path | None) -> sqlite3.Connection:
 
 
 def _prepared(name: str) -> sqlite3.Connection:
-    db = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=2.0)
+    db = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _RESTORE_AT_ONCE = 4 * 2**20  # bytes appended and synced together
-_TRIES = 3
+_TRIES = 5
 
 
 class Store:
@@ -128,10 +128,15 @@ class Store:
         """Return a view of a space, to be entered."""
         return View(self.journal, self.index, space)
 
-    def read(self, space: str, ask: Callable[[View], T]) -> T:
-        """Return what ``ask`` reads from a view, looking again where the journal was replaced meanwhile."""
+    def read(self, space: str, ask: Callable[[View], T], first: Callable[[], object] | None = None) -> T:
+        """Return what ``ask`` reads from a view, looking again where the journal was replaced meanwhile.
+
+        ``first`` is done before, and again before each look that follows.
+        """
         for attempt in range(_TRIES):
             try:
+                if first is not None:
+                    first()
                 self.look()
                 with self.view(space) as view:
                     return ask(view)

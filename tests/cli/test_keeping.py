@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 
 import click
 import pytest
 
-from rawthink_cli import group
+from rawthink_cli import group, startup
 
 
 def test_init_creates_the_store_and_says_where_everything_is(cli):
@@ -205,6 +206,15 @@ def test_a_command_of_another_distribution_is_found_and_gets_the_global_options(
     assert (answer.code, answer.out) == (3, "True work\n")
     assert "greet takes no --vault" in cli("--vault", "x", "greet").err
     assert "'greet'" in cli("gret").err
+
+
+def test_a_command_that_is_not_ours_gets_an_ordinary_process(cli, greeting, monkeypatch):
+    monkeypatch.delenv("PYDANTIC_DISABLE_PLUGINS", raising=False)
+    startup.shorten()
+    assert not gc.isenabled()
+    cli("greet")
+    assert gc.isenabled()
+    assert "PYDANTIC_DISABLE_PLUGINS" not in os.environ
 
 
 def test_conform_is_found_by_its_entry_point(cli):

@@ -94,7 +94,7 @@ def test_a_damaged_line_of_an_export_is_named_and_the_rest_is_used(cache, tmp_pa
 
 def test_a_newer_export_is_refused_with_what_to_do(cli, tmp_path):
     file = tmp_path / "out.jsonl"
-    file.write_text('{"v":1,"store":"x"}\n{"v":2,"commit":"x"}\n', encoding="utf-8")
+    file.write_text('{"v":2,"store":"x"}\n{"v":2,"commit":"x"}\n', encoding="utf-8")
     answer = cli("import", file)
     assert (answer.code, "Upgrade" in answer.err) == (1, True)
 

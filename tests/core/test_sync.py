@@ -202,24 +202,34 @@ def record(n=0):
     memory.record(entities=[tool], observations=[{"entity": "Tool", "text": str(n)}])
 record()
 """
+# How a program ends, and how many commits it has made by then.
+SERVER = """
+import time
+threading.Thread(target=lambda: [time.sleep(0.1), record(1), time.sleep(0.1), record(2)]).start()
+"""
+POOL = """
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(2)
+for n in range(20):
+    pool.submit(record, n)
+"""
+RUNNING = """
+import time
+memory._memory.provider.on_before_chat = lambda request: asyncio.sleep(60)
+ask = lambda: memory.before_chat([{'role': 'user', 'content': 'is the tool red?'}])
+threading.Thread(target=ask, daemon=True).start()
+time.sleep(0.1)
+"""
 ENDINGS = {
-    "the end of the program": "",
-    "sys.exit": "sys.exit(0)",
-    "a server in a thread": (
-        "import time\n"
-        "threading.Thread(target=lambda: [time.sleep(0.1), record(1), time.sleep(0.1), record(2)]).start()"
-    ),
-    "a pool that idles": (
-        "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(2).submit(record, 1)"
-    ),
-    "a loop that ended": "async def main(): record(1)\nasyncio.run(main()); asyncio.run(main())",
-    "a thread that goes on": "threading.Thread(target=lambda: [record(n) for n in range(50)]).start()",
-    "an iteration left unfinished": "commits = iter(memory.export()); next(commits)",
-    "a call that is still running": (
-        "memory._memory.provider.on_before_chat = lambda request: asyncio.sleep(60)\n"
-        "ask = lambda: memory.before_chat([{'role': 'user', 'content': 'is the tool red?'}])\n"
-        "threading.Thread(target=ask, daemon=True).start(); import time; time.sleep(0.1)"
-    ),
+    "the last line": ("", 1),
+    "sys.exit": ("sys.exit(0)", 1),
+    "an error": ("sys.excepthook = lambda *_: None; raise ValueError", 1),
+    "loops that ended": ("async def main(): record(1)\nasyncio.run(main()); asyncio.run(main())", 3),
+    "a thread that goes on": ("threading.Thread(target=lambda: [record(n) for n in range(50)]).start()", 51),
+    "a server in a thread": (SERVER, 3),
+    "a pool": (POOL, 21),
+    "an iteration left unfinished": ("commits = iter(memory.export()); next(commits)", 1),
+    "a call that is still running": (RUNNING, 1),
 }
 
 
@@ -237,9 +247,10 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_whatever_ends_the_program_flushes_without_a_word(ending: str, tmp_path: Path) -> None:
-    done = run(PROGRAM + ENDINGS[ending], tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert int((tmp_path / "flushed").read_text()) >= 1
+    last_lines, commits = ENDINGS[ending]
+    done = run(PROGRAM + last_lines, tmp_path)
+    assert done.stderr == ""
+    assert int((tmp_path / "flushed").read_text()) == commits
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

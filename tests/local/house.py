@@ -83,7 +83,10 @@ async def memory_at(
 ) -> AsyncIterator[Memory]:
     """Open the store below ``root`` as an application does."""
     world = world_at(root, clock, cache=cache)
-    memory = Memory(LocalProvider(LocalSettings(path=str(world.path), **settings), world), space=space)
+    memory = Memory(
+        LocalProvider(LocalSettings(**{"path": str(world.path), "memory_space": space} | settings), world),
+        space=space,
+    )
     await memory.provider.open()
     try:
         yield memory

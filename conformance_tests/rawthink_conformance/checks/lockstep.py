@@ -1,6 +1,6 @@
 """All rules at once: whatever is done in whatever order, a provider is what the reference is."""
 
-# ruff: noqa: D401 - a docstring here is the promise that the check holds
+
 from __future__ import annotations
 
 import asyncio

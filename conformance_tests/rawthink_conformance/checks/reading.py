@@ -114,23 +114,23 @@ async def pages_hold_everything_once(bench: Bench) -> None:
             f"pages of {limit}",
         )
     seen: list[str] = []
+    retired: set[str] = set()
     cursor: str | None = None
-    while True:
-        request = {"scope": space.scope, "limit": 7, "cursor": cursor, "statuses": EVERY_STATUS}
-        page = await space.provider.scan(parse(Scan, request))
+    while len(seen) < 200:  # noqa: PLR2004 - or it does not end
+        page = await space.provider.scan(parse(Scan, {"scope": space.scope, "limit": 7, "cursor": cursor}))
+        true(len(page.items) <= 7, f"a page of at most 7 has {len(page.items)} items")  # noqa: PLR2004 - as asked
         seen += [item.id for item in page.items]
         cursor = page.cursor
         if cursor is None:
             break
         await space.turn("late", f"written after {len(seen)}")
-        last = next((item for item in whole if item.id == seen[-1]), None)
-        if isinstance(last, Observation) and last.status == "active":
-            await space.revise({"id": last.id})
-        if len(seen) > 200:  # noqa: PLR2004 - it does not end
-            break
-    equal(
-        [item for item in seen if item in {i.id for i in whole}], [i.id for i in whole], "pages while writing"
-    )
+        said = [item for item in page.items if isinstance(item, Observation)]
+        for item in said[:2]:
+            await space.revise({"id": item.id})
+        retired |= {item.id for item in said[:2]}
+    known = {item.id for item in whole}
+    equal([item for item in seen if item in known], [item.id for item in whole], "pages while writing")
+    true(retired, "the check itself must retire something between pages")
     equal(len(seen), len(set(seen)), "items seen twice")
 
 
