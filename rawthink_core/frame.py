@@ -26,9 +26,9 @@ MAX_SCAN = 1_000
 
 
 class Request(BaseModel):
-    """Base of what callers send: immutable and closed."""
+    """Base of what callers send: immutable and closed. Built when first used, so that a start pays for none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def in_zone(self, zone: ZoneInfo) -> Self:
         """Return this request with every point in time made an aware UTC instant."""
@@ -48,7 +48,7 @@ _ENDS = ("until", "valid_to")
 class Answer(BaseModel):
     """Base of what comes back: immutable."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 R = TypeVar("R", bound=Request)

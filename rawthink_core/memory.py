@@ -126,6 +126,8 @@ class Memory(Verbs):
 
     async def _advice(self, batch: Batch, receipt: RecordReceipt) -> tuple[Advice, ...]:
         """Return what is known against a decision just written. It may not hold the receipt up for long."""
+        if not any(said.kind == "decided" for said in batch.observations):
+            return ()
         look = decisions.advice(self.provider, batch, receipt)
         try:
             return await within(self._recaller.deadline, look, self._late)

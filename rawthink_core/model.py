@@ -107,7 +107,7 @@ def zone_named(name: str) -> ZoneInfo:
 class Noun(BaseModel):
     """Base of the values that a memory holds: immutable, closed, times in UTC."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Provenance(Noun):

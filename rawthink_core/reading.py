@@ -97,7 +97,7 @@ def graph(reader: Reader, query: GraphQuery) -> GraphPage:
         if step == query.depth or not fresh:
             break
         following: dict[str, None] = {}
-        for link in sorted(reader.links(fresh.keys(), as_of), key=lambda s: (s.recorded_at, s.id)):
+        for link in sorted(reader.links(fresh.keys(), as_of), key=lambda link: link.told):
             if link.status not in query.statuses or link.id in relations:
                 continue
             if len(relations) == query.limit:
@@ -107,7 +107,7 @@ def graph(reader: Reader, query: GraphQuery) -> GraphPage:
             following.update((end, None) for end in ends_of(link) if end not in visited)
         frontier = list(following)
     said = [s for s in reader.about([i for i in start if i in visited], as_of) if s.status in query.statuses]
-    said.sort(key=lambda s: (s.recorded_at, s.id))
+    said.sort(key=lambda state: state.told)
     return GraphPage(
         entities=tuple(cast("list[Entity]", nouns(reader, visited.values(), as_of))),
         observations=tuple(cast("list[Observation]", nouns(reader, said, as_of))),
@@ -151,7 +151,7 @@ def _chain(reader: Reader, state: State) -> list[State]:
 
 
 def _history(reader: Reader, states: list[State]) -> History:
-    items = nouns(reader, sorted((s for s in states if not s.forgotten), key=lambda s: (s.recorded_at, s.id)))
+    items = nouns(reader, sorted((s for s in states if not s.forgotten), key=lambda s: s.told))
     return History(
         entity=next((i for i in items if isinstance(i, Entity)), None),
         observations=tuple(i for i in items if isinstance(i, Observation)),

@@ -100,6 +100,12 @@ class State:
     reason: str | None = None
     versions: list[FieldVersion] = field(default_factory=list)
     forgotten: bool = False
+    position: int = 0  # of the creating row in its commit: tells the order in which things were said
+
+    @property
+    def told(self) -> tuple[str, int, str]:
+        """A key that sorts items in the order in which they were recorded."""
+        return self.recorded_at, self.position, self.id
 
     @property
     def active(self) -> bool:
@@ -157,6 +163,7 @@ def fold(rows: Iterable[Stamped], as_of: str | None = None) -> State | None:
                 by=stamped.by,
                 valid_to=row.get("valid_to"),
                 supersedes=list(row.get("supersedes", ())),
+                position=stamped.position,
             )
         elif state is not None and not state.forgotten:
             _apply(state, row, at)

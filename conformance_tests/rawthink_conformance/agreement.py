@@ -165,7 +165,7 @@ def _at_most_one(claims: Iterable[Hashable], what: str) -> None:
 
 
 def kept(before: dict[str, Item], now: Sequence[Item], forgotten: set[str]) -> None:
-    """Require that nothing has vanished, changed its words or moved in time, and that what was erased is gone."""
+    """Require that nothing has vanished, changed its words or moved in time; what was erased stays gone."""
     found = {item.id: item for item in now}
     for item_id, old in before.items():
         new = found.get(item_id)

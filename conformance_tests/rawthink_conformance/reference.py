@@ -318,7 +318,7 @@ class ReferenceProvider(BaseProvider):
         seen = [i for i in dict.fromkeys(start) if i in states and states[i].kind == "entity"]
         roots, frontier, relations = list(seen), list(seen), dict[str, State]()
         links = [s for s in states.values() if s.kind == "relation" and s.status in query.statuses]
-        links.sort(key=lambda s: (s.recorded_at, s.id))
+        links.sort(key=lambda s: s.told)
         truncated = False
         for _ in range(query.depth):
             touching = [
@@ -331,7 +331,7 @@ class ReferenceProvider(BaseProvider):
             frontier = [end for end in dict.fromkeys(ends) if end not in seen and end in states]
             seen += frontier
         said = [s for s in states.values() if s.kind == "observation" and s.row["entity"] in roots]
-        said = sorted((s for s in said if s.status in query.statuses), key=lambda s: (s.recorded_at, s.id))
+        said = sorted((s for s in said if s.status in query.statuses), key=lambda s: s.told)
         self._use([*roots, *(s.id for s in said)])
         return GraphPage(
             entities=tuple(
@@ -360,7 +360,7 @@ class ReferenceProvider(BaseProvider):
         else:
             related = [states[i] for i in _chain(state.id, states)]
         self._use([s.id for s in related])
-        items = self._nouns(sorted(related, key=lambda s: (s.recorded_at, s.id)), states)
+        items = self._nouns(sorted(related, key=lambda s: s.told), states)
         return History(
             entity=next((i for i in items if isinstance(i, Entity)), None),
             observations=tuple(i for i in items if isinstance(i, Observation)),

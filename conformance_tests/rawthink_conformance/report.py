@@ -37,7 +37,7 @@ def versions(info: ProviderInfo) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run of the suite found. It is ``ok`` when nothing failed; waived and unsupported are no failures."""
+    """What a run of the suite found. Waived and unsupported requirements are no failures."""
 
     provider: str
     capabilities: dict[str, str]

@@ -6,10 +6,12 @@ line, done. Its cost does not grow with the store.
 
 from __future__ import annotations
 
+import time
 import uuid
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from rawthink_core.clock import iso, to_micros
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _RESTORE_AT_ONCE = 4 * 2**20  # bytes appended and synced together
-_TRIES = 5
+_TRIES = 3
+_PATIENCE = 5.0  # seconds of looking again while others put one journal after the other in place
 
 
 class Store:
@@ -87,15 +90,23 @@ class Store:
 
     def look(self) -> Commit | None:
         """See what was written since the last look, by whomever; return what is still to be adopted."""
-        for _ in range(_TRIES):
+        for _ in self._attempts():
             with suppress(Moved):
                 self.index.refresh()
                 return self.adoption.look() if self.adoption is not None else None
         raise self._restless()
 
+    @staticmethod
+    def _attempts() -> Iterator[int]:
+        end = time.monotonic() + _PATIENCE
+        for attempt in count():
+            if attempt > _TRIES and time.monotonic() > end:
+                return
+            yield attempt
+
     def _restless(self) -> BackendUnavailable:
         return BackendUnavailable(
-            f"{self.journal.path} changed {_TRIES} times while it was read: something rewrites it. Try again"
+            f"{self.journal.path} changes whenever it is read: something rewrites it over and over. Try later"
         )
 
     @property
@@ -133,7 +144,7 @@ class Store:
 
         ``first`` is done before, and again before each look that follows.
         """
-        for attempt in range(_TRIES):
+        for attempt in self._attempts():
             try:
                 if first is not None:
                     first()
@@ -141,8 +152,8 @@ class Store:
                 with self.view(space) as view:
                     return ask(view)
             except Moved:
-                if attempt:
-                    self.index.check()  # not moved, then, but damaged where it was whole
+                if attempt == 1:
+                    self.index.check()  # not moved, maybe, but damaged where it was whole
         raise self._restless()
 
     def scan(
@@ -178,7 +189,7 @@ class Store:
 
         Raises StoreDamaged where lines can't be read, because a part would pass for the whole.
         """
-        for _ in range(_TRIES):
+        for _ in self._attempts():
             with suppress(Moved):
                 pending = self.look()
                 view = self.view(space).__enter__()
