@@ -183,7 +183,8 @@ class Entities:
         else:
             item = self.known.item(canonical_id(target.given.id))
             if item is not None and item.kind != "entity":
-                self.plan.fault(target.where, f"is no entity but of kind {item.kind!r}: only entities have `fields`")
+                problem = f"is no entity but of kind {item.kind!r}: only entities have `fields`"
+                self.plan.fault(target.where, problem)
                 return None
             owner = None if item is None or item.forgotten else item.id
         if owner is None:

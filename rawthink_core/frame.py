@@ -26,7 +26,7 @@ MAX_SCAN = 1_000
 
 
 class Request(BaseModel):
-    """Base of what callers send: immutable and closed. Built when first used, so that a start pays for none."""
+    """Base of what callers send: immutable and closed. Built at its first use, not at start-up."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

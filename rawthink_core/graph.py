@@ -4,7 +4,7 @@ A provider that has received a batch does this, under whatever makes its writes 
 
     work = prepare(batch, rules)                      # what can be judged without the store
     known = Slice()
-    while wanted := needs(work, known):               # which part of the graph must be seen
+    while wanted := needs(work, known, at):           # which part of the graph must be seen
         known.learn(fetch(wanted))                    # one to three rounds; more where much was erased
     rows = plan(work, known, at)                      # the rows of one commit, or every fault at once
 
@@ -30,13 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "Needs", "Rules", "Slice", "Work", "needs", "plan", "prepare"]
 
 
-def needs(work: Work, known: Slice) -> Needs:
-    """Return what must be seen of the graph before `plan`; empty (false) when nothing more is.
+def needs(work: Work, known: Slice, at: datetime) -> Needs:
+    """Return what must be seen of the graph before `plan` at the same instant; empty (false) when nothing is.
 
-    A dry run of the plan notes what it asks for, so what is fetched can't drift from what is used.
+    A dry run of the plan notes what it asks for, so what is fetched can't drift from what is used. The run
+    that lacks nothing is the plan: ``work`` keeps it, and `plan` need not run again.
     """
-    Planner(work, known, "").run()
-    return known.take_wanted()
+    planner = Planner(work, known, iso(at))
+    planner.run()
+    wanted = known.take_wanted()
+    work.settled = None if wanted else planner
+    return wanted
 
 
 def plan(work: Work, known: Slice, at: datetime) -> tuple[Row, ...]:
@@ -45,6 +49,9 @@ def plan(work: Work, known: Slice, at: datetime) -> tuple[Row, ...]:
     Raises InvalidRequest with every fault of the batch; AlreadyRevised or NotFound when that alone is
     wrong with its targets.
     """
+    settled = work.settled
+    if isinstance(settled, Planner) and settled.known is known and settled.at == iso(at):
+        return settled.finish()
     planner = Planner(work, known, iso(at))
     planner.run()
     return planner.finish()

@@ -255,7 +255,8 @@ class Reviser:
             if heir is not None:
                 self._link(heir, "observation", [state.id])
             valid_to = min(effective, state.valid_to) if state.valid_to else effective
-            valid_to = max(valid_to, state.valid_from or "")  # decided for later, and ended before: never held
+            # what was decided for later and ended before that never held
+            valid_to = max(valid_to, state.valid_from or "")
             self.plan.retire(state, "ended", heir, reason, valid_to)
 
     def _kind(self, item_id: str) -> str:

@@ -8,6 +8,7 @@ from the method of the same name there. It therefore works inside a running loop
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures.thread
 import functools
 import inspect
@@ -120,7 +121,9 @@ _QUIET = 3
 
 def _close_all() -> None:
     """Close what is still open, when what the program waits for has been done: threads, and work in pools."""
-    pools = concurrent.futures.thread._threads_queues  # noqa: SLF001 - the threads of pools end only after this
+    if not _OPEN:
+        return
+    pools = getattr(concurrent.futures.thread, "_threads_queues", {})  # their threads end only after this
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread() and thread not in pools:
             thread.join()
@@ -135,9 +138,9 @@ def _close_all() -> None:
         memory.close()
 
 
-# Not `atexit`: that runs when thread pools take no more work, and closing a store may need one. The hook of
-# the pools is registered by their import, and hooks run last come, first served.
-threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # noqa: SLF001 - the only hook that early
+# Before `atexit`, which runs when thread pools take no more work: closing a store may need one. The pools'
+# own hook is registered by their import, and hooks run last come, first served. CPython alone has it.
+getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 def _awaited(name: str, method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:

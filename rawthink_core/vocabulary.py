@@ -218,7 +218,7 @@ def unknown(what: str, word: str, allowed: Collection[str], also: Collection[str
     """Return a sentence for a word outside a closed list: what is allowed, and the nearest to it."""
     import difflib  # noqa: PLC0415 - only an error needs it
 
-    near = difflib.get_close_matches(word.strip().casefold(), [*allowed, *also], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word.strip()[:60].casefold(), [*allowed, *also], n=1, cutoff=0.6)
     meant = f" Did you mean {near[0]!r}?" if near else ""
     return f"unknown {what} {quoted(word)}.{meant} Allowed: {', '.join(allowed)}"
 

@@ -118,6 +118,7 @@ class Work:
     passages: list[PassageItem] = field(default_factory=list)
     changes: list[ChangeItem] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    settled: object = field(default=None, repr=False, compare=False)  # the planner that lacked nothing
 
     @property
     def space(self) -> str:

@@ -50,19 +50,17 @@ async def agree(mine: Space, theirs: Space, names: Sequence[str]) -> None:
     if info.can(Capability.SCAN):
         equal(plain(await mine.scan(statuses=EVERY_STATUS)), plain(items), "scan")
     if info.can(Capability.GET):
-        await _same("get", mine.get(*ids, names=names), theirs.get(*ids, names=names))
+        one, other = await mine.get(*ids, names=names), await theirs.get(*ids, names=names)
+        equal(plain(one), plain(other), "get")
     if info.can(Capability.GRAPH):
-        both = (space.graph(*names, depth=2, statuses=EVERY_STATUS) for space in (mine, theirs))
-        await _same("graph", *both)
+        walks = [await space.graph(*names, depth=2, statuses=EVERY_STATUS) for space in (mine, theirs)]
+        equal(plain(walks[0]), plain(walks[1]), "graph")
     if info.can(Capability.HISTORY):
         for item in ids:
-            await _same(f"history of {item}", mine.history(id=item), theirs.history(id=item))
+            stories = [await space.history(id=item) for space in (mine, theirs)]
+            equal(plain(stories[0]), plain(stories[1]), f"history of {item}")
     if info.can(Capability.EXPORT):
         equal(plain(_folded(await mine.export())), plain(_folded(await theirs.export())), "export, folded")
-
-
-async def _same(what: str, mine: Any, theirs: Any) -> None:
-    equal(plain(await mine), plain(await theirs), what)
 
 
 def _folded(commits: Iterable[Commit]) -> list[Item]:

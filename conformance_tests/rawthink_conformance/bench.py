@@ -217,19 +217,24 @@ class Space:
         return receipt.ids("passage", "created", "unchanged")
 
     async def _settle(self, receipt: RecordReceipt) -> None:
-        grade = self.bench.grade(Capability.READ_YOUR_WRITES)
+        """Wait until what was written can be read, where the provider says that this takes a while."""
         written = receipt.ids(None, "created")
-        if grade in ("", "at once") or not written:
+        if self.bench.grade(Capability.READ_YOUR_WRITES) in ("", "at once") or not written:
             return
         deadline = asyncio.get_running_loop().time() + LAG_SECONDS
         with suppress(UnsupportedOperation):
             while asyncio.get_running_loop().time() < deadline:
                 found = await self.get(*written)
-                texts = [t for item in found.items if isinstance(t := getattr(item, "text", None), str)]
-                lagging = found.missing or (texts and not (await self.search(texts[-1])).items)
-                if not lagging:
+                if not found.missing and await self._searchable(found.items):
                     return
                 await asyncio.sleep(0.05)
+
+    async def _searchable(self, items: Sequence[Item]) -> bool:
+        said = [item for item in items if isinstance(item, Observation | Passage)]
+        if not said:
+            return True
+        hits = (await self.search(said[-1].text, limit=20)).items
+        return len(hits) == 20 or not hits or said[-1].id in {hit.id for hit in hits}  # noqa: PLR2004 - a full page
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ TEXTS = (
 )
 TURNS = (*TEXTS, "line\u2028separator", "ok")
 QUESTIONS = ("fast", "istanbul", "部署", "c++", "cafe toplantı", "redis")
-TIMES = (None, None, "2025-01-01", "2025-06-01T12:00:00+03:00", "2027-01-01")
+TIMES = (None, None, "2025-01-01", "2025-06-01T12:00:00.500+03:00", "2027-01-01")
 SPACES = ("team", "team ")
 
 spaces = st.sampled_from(SPACES)
@@ -139,9 +139,18 @@ class Lockstep(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Open both."""
+        """Open both, and write a little, so that the first move already has something to change."""
         self.run(self.bench.__aenter__())
         self.run(self.reference.open())
+        named = {"entity_type": "concept", "domain": "software"}
+        self.send(
+            self.bench.space(SPACES[0]).batch(
+                entities=[{"name": name, **named} for name in ("Redis", "istanbul")],
+                observations=[{"entity": "Redis", "text": text} for text in ("is fast", "café")],
+                relations=[{"source": "Redis", "type": "used_by", "target": "İstanbul"}],
+                passages=[{"session": "s1", "key": "m1", "text": "ok"}],
+            )
+        )
 
     def teardown(self) -> None:
         """Close both, and compare the other space too."""
@@ -214,6 +223,19 @@ class Lockstep(RuleBasedStateMachine):
         linked = [{"source": names[0], "type": "uses", "target": name} for name in names[1:2]]
         self.send(self.bench.space(space).batch(entities=named, observations=said, relations=linked))
 
+    @rule(space=spaces, name=names, text=texts, because=texts, valid_from=times, supersedes=st.none() | names)
+    def decide(
+        self, space: str, name: str, text: str, because: str, valid_from: str | None, supersedes: str | None
+    ) -> None:
+        """Decide something, again or in place of another decision."""
+        entity = {"name": name, "entity_type": "concept", "domain": "software", "supersedes": supersedes}
+        said = [
+            {"entity": name, "kind": "decided", "text": text, "valid_from": valid_from},
+            {"entity": name, "kind": "because", "text": because},
+            {"entity": name, "kind": "rejected", "text": f"not {because}"},
+        ]
+        self.send(self.bench.space(space).batch(entities=[entity], observations=said))
+
     @rule(
         space=spaces,
         texts=st.lists(st.sampled_from(TURNS), min_size=1, max_size=3),
@@ -252,7 +274,17 @@ class Lockstep(RuleBasedStateMachine):
         change = {"targets": [{"entity": entity}], "fields": fields, "reason": "renamed"}
         self.send(self.bench.space(space).batch(revisions=[change]))
 
-    @precondition(lambda self: self.sent)
+    @rule(
+        space=spaces,
+        link=relations,
+        successor=st.none() | st.fixed_dictionaries({"target": names}),
+        cause=causes,
+    )
+    def revise_relation(self, space: str, link: dict[str, str], successor: Any, cause: str) -> None:
+        """Revise a relation by its ends and type."""
+        change = {"targets": [link], "successor": successor, "cause": cause}
+        self.send(self.bench.space(space).batch(revisions=[change]))
+
     @rule(place=places)
     def send_again(self, place: int) -> None:
         """Send an old batch again."""

@@ -195,7 +195,7 @@ class ReferenceProvider(BaseProvider):
     def _plan(self, batch: Batch, at: datetime) -> tuple[Row, ...]:
         states = self._states(batch.scope.space)
         work, known = prepare(batch, self._rules), Slice()
-        while wanted := needs(work, known):
+        while wanted := needs(work, known, at):
             known.learn(self._facts(wanted, states))
         return plan(work, known, at)
 

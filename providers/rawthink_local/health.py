@@ -215,7 +215,7 @@ def _dialect(name: str, graph: ForeignGraph, settled: Settled) -> list[Check]:
     checks = [
         Check(
             name="foreign file",
-            status="warn",
+            status="warn" if settled.rows else "note",
             detail=f"{name} line {problem.line} {problem.what}" if problem.line else f"{name} {problem.what}",
             fix="it is left alone; mend it there",
         )

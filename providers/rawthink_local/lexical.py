@@ -37,6 +37,7 @@ BACKLOG = 512 * 2**10  # bytes of journal that are applied on the spot: about a 
 _PIECE = 128 * 2**10
 _PIECES_A_LOOK = 4
 _RETRY_SECONDS = 30.0
+_FAILURES = 2  # after which building anew is no help
 
 
 class Lexical:
@@ -56,6 +57,7 @@ class Lexical:
         self._overlaid = ""
         self._generation = ""
         self._closed = False
+        self._failures = 0  # searches that failed, one after the other
 
     def _place(self, root: Path | None) -> Path:
         """Return the folder for replicas: one of this process alone where the user's cache can't be used."""
@@ -270,11 +272,16 @@ class Lexical:
             if self._index is None:
                 return []
             try:
-                return self._index.search(terms, space=chosen.space, filters=filters_of(chosen), limit=depth)
+                hits = self._index.search(terms, space=chosen.space, filters=filters_of(chosen), limit=depth)
             except IndexDamaged as error:
+                self._failures += 1
+                if self._failures > _FAILURES:
+                    raise
                 log.warning("%s. It is built anew.", error)
                 self._start_over()
                 raise Moved from error
+            self._failures = 0
+            return hits
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -260,10 +260,9 @@ class Store:
             if known_commit.request != request:
                 raise BatchIdReused(f"batch id {batch.id!r} was used for other content; use a new id")
             return receipt_of(known_commit)
-        known = Slice()
-        while wanted := needs(work, known):
+        known, at = Slice(), self.next_instant()
+        while wanted := needs(work, known, at):
             known.learn(view.facts(wanted))
-        at = self.next_instant()
         rows = plan(work, known, at)
         commit = Commit(batch.id, iso(at), batch.scope.space, rows, _by(batch), request)
         if self.look() is not foreign:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from hypothesis import settings
 
 from rawthink_conformance.reference import ReferenceProvider
 from rawthink_core.clock import CountingIds, ManualClock
@@ -15,6 +16,11 @@ from rawthink_core.provider import World
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+
+# How long an example takes says something of the machine and what else runs on it, not of the code.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture

@@ -52,11 +52,11 @@ class Ledger:
     def plan(self, asked: Batch) -> tuple[Row, ...]:
         """Return the rows that a batch comes to, fetching what it needs."""
         states, work, known = self.states(), prepare(asked, self.rules), Slice()
-        self.fetched = []
-        while wanted := needs(work, known):
+        self.fetched, at = [], self.at(len(self.commits) + 1)
+        while wanted := needs(work, known, at):
             self.fetched.append(wanted)
             known.learn(facts(wanted, states))
-        return plan(work, known, self.at(len(self.commits) + 1))
+        return plan(work, known, at)
 
     def plan_of(self, **parts: Any) -> tuple[Row, ...]:
         """Return the rows that a batch of these parts would come to."""

@@ -110,7 +110,7 @@ def grown(history: list[dict[str, Any]]) -> Ledger:
     return ledger
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(history=st.lists(PARTS, max_size=5), parts=PARTS, erased=st.booleans())
 def test_the_needed_slice_is_as_good_as_the_whole_world(
     history: list[dict[str, Any]], parts: dict[str, Any], erased: bool
@@ -120,14 +120,14 @@ def test_the_needed_slice_is_as_good_as_the_whole_world(
         ledger.forget(said[0])
     asked, states, known = batch(**parts), ledger.states(), Slice()
     rounds: list[Needs] = []
-    while wanted := needs(prepare(asked, RULES), known):
+    while wanted := needs(prepare(asked, RULES), known, from_micros(10**15)):
         rounds.append(wanted)
         known.learn(facts(wanted, states))
     assert outcome(asked, known) == outcome(asked, complete(states, tuple(rounds)))
     assert len(rounds) <= 3
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(history=st.lists(PARTS, max_size=3), parts=PARTS)
 def test_planning_changes_nothing_that_it_was_given(
     history: list[dict[str, Any]], parts: dict[str, Any]
@@ -136,14 +136,14 @@ def test_planning_changes_nothing_that_it_was_given(
     asked = batch(**parts)
     work, known, states = prepare(asked, RULES), Slice(), ledger.states()
     before = repr((work, states))
-    while wanted := needs(work, known):
+    while wanted := needs(work, known, from_micros(10**15)):
         known.learn(facts(wanted, states))
     first, again = outcome(asked, known), outcome(asked, known)
     assert first == again
     assert repr((work, states)) == before
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(history=st.lists(PARTS, max_size=4))
 def test_a_batch_that_was_written_can_be_written_again_and_says_nothing_new(
     history: list[dict[str, Any]],
@@ -267,7 +267,7 @@ def test_a_thousand_items_are_planned_in_a_moment(crowded: Ledger, what: str) ->
         while True:
             began = time.process_time()
             work = prepare(asked, RULES)
-            wanted = needs(work, known)
+            wanted = needs(work, known, from_micros(10**15))
             spent += time.process_time() - began
             if not wanted:
                 break

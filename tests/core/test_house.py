@@ -23,7 +23,7 @@ LEVELS = (
     "errors clock stopwords tokens text redaction vocabulary model",
     "frame writes reads upkeep operations",
     "identity rows commits embedding provider",
-    "work validation slice entities revising planning graph foreign",
+    "work validation slice entities revising planning graph dialects foreign",
     "ranking selection searching reading",
     "decisions masking injected chat context turns",
     "plugins guard config recall verbs memory opening sync",
@@ -38,7 +38,7 @@ UPWARDS = {
 }
 
 MOST_LINES = 320
-LONGER = {"foreign": "every dialect of a foreign graph file, one after the other"}
+LONGER: dict[str, str] = {}
 
 # What start-up can't afford: never imported by core at all, or only inside a function.
 NEVER = ("numpy", "httpx", "httpx2", "mcp", "qdrant_client", "qdrant_edge", "lancedb", "openai", "click")
@@ -177,8 +177,7 @@ def test_core_names_nothing_heavy_anywhere() -> None:
 @pytest.mark.parametrize("path", files(CORE), ids=lambda path: path.stem)
 def test_a_module_says_what_it_is_for_and_is_short(path: Path) -> None:
     assert ast.get_docstring(tree(path)), "no docstring"
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MOST_LINES or path.stem in LONGER, f"{lines} lines"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
 def undocumented(node: ast.AST, prefix: str) -> list[str]:
@@ -254,9 +253,7 @@ def table_of_commands() -> set[str]:
             ):
                 assert isinstance(node.value, ast.Dict)
                 sections = [section for section in node.value.values if isinstance(section, ast.Dict)]
-                return {
-                    key.value for section in sections for key in section.keys if isinstance(key, ast.Constant)
-                }
+                return {str(ast.literal_eval(key)) for section in sections for key in section.keys if key}
     return set()
 
 
@@ -270,7 +267,7 @@ def test_the_page_has_the_tools_of_the_server() -> None:
     tools = {name for row in ROWS for name in row.tools}
     servers = [path for path in packages("hosts") if path.name == "rawthink_mcp_server"]
     spoken = {
-        node.value
+        str(node.value)
         for server in servers
         for path in files(server)
         for node in ast.walk(tree(path))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit
 from rawthink_core.errors import AlreadyRevised, InvalidRequest, NotFound
+from rawthink_core.graph import Rules
 from rawthink_core.identity import successor_id
 from rawthink_core.model import Observation, Passage
+from rawthink_core.vocabulary import DEFAULT_VOCABULARY
 
 from .ledger import SPACE, Ledger, entity
 
@@ -78,6 +81,21 @@ def test_a_retraction_has_no_successor(ledger: Ledger) -> None:
     assert outcomes(receipt) == ["invalidated"]
     assert ledger.said("runs on Synology").superseded_by is None
     assert ledger.texts() == []
+
+
+def test_times_of_a_revision_are_the_stores(ledger: Ledger) -> None:
+    ledger.rules = Rules(DEFAULT_VOCABULARY, ZoneInfo("Asia/Shanghai"))
+    ledger.revise(
+        {"entity": "NAS", "text": "runs on Synology"},
+        successor={"text": "runs on fnOS", "valid_to": "2026-06-30"},
+        cause="changed",
+        effective="2025-06-01",
+    )
+    old, new = ledger.said("runs on Synology"), ledger.said("runs on fnOS")
+    assert old.valid_to is not None
+    assert new.valid_to is not None
+    assert iso(old.valid_to) == "2025-05-31T16:00:00.000000Z"
+    assert iso(new.valid_to) == "2026-06-30T16:00:00.000000Z"
 
 
 def test_an_end_that_was_stated_earlier_stays(ledger: Ledger) -> None:

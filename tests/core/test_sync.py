@@ -236,8 +236,8 @@ ENDINGS = {
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", program, str(folder)],
-        env={**os.environ, "PYTHONPATH": path, "PYTHONWARNDEFAULTENCODING": ""},
+        [sys.executable, "-W", "error", "-c", program, str(folder)],
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=60,

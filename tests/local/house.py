@@ -128,8 +128,25 @@ def row(health: Health, name: str, words: str = "") -> Any:
 
 
 def all_bytes(*folders: Path) -> dict[str, bytes]:
-    """Return every file below some folders."""
-    return {str(p): p.read_bytes() for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()}
+    """Return what every file below some folders holds, without the holes."""
+    return {str(p): _written(p) for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def _written(path: Path) -> bytes:
+    if not hasattr(os, "SEEK_DATA"):
+        return path.read_bytes()
+    pieces, at, size = [], 0, path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        while at < size:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                break  # only a hole is left
+            end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            file.seek(at)
+            pieces.append(file.read(end - at))
+            at = end
+    return b"".join(pieces)
 
 
 # --- processes ----------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class Small:
         patch.setattr(lookup, "_CHUNK", 200)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=stories, moves=st.integers(1, 12))
 def test_every_state_of_the_index_answers_as_the_reference_does(tmp_path_factory, no_sync, story, moves):
     root = tmp_path_factory.mktemp("story")

@@ -1,6 +1,5 @@
 """All rules at once: whatever is done in whatever order, a provider is what the reference is."""
 
-
 from __future__ import annotations
 
 import asyncio

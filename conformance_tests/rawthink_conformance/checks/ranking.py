@@ -80,8 +80,7 @@ async def ties_are_broken_alike(bench: Bench) -> None:
 async def turns_of_a_session_support_each_other(bench: Bench) -> None:
     """The turns around a hit are found with it, behind it, near ones first; other sessions lend nothing."""
     space = bench.space()
-    for number in range(30):  # so that a word is worth what it is in a real store
-        await space.turn(f"other {number}", f"filler {number} about something")
+    await space.turn("noise", *(f"filler {number} about something" for number in range(30)))
     turns = (
         "good morning",
         "where does the heron nest?",
@@ -100,8 +99,11 @@ async def turns_of_a_session_support_each_other(bench: Bench) -> None:
     one, other = "the stork and the mill", "the stork and the mall"
     await space.turn("lonely", one)
     await space.turn("together", "a stork again", other, "that stork")
-    equal((await space.texts("stork mill mall"))[0], other, "the turn whose neighbours match too")
-    hits = (await space.search("heron", sessions=["other 1"])).items
+    hits = (await space.search("stork mill mall")).items
+    equal(hits[0].text, other, "the turn whose neighbours match too")
+    strangers = [hit.text for hit in hits if hit.session not in ("talk", "lonely", "together")]
+    equal(strangers, [], "neighbours from sessions in which nothing matches")
+    hits = (await space.search("heron", sessions=["noise"])).items
     equal(hits, (), "neighbours outside of the filter")
 
 

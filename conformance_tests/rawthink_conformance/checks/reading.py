@@ -218,6 +218,12 @@ async def the_history_of_an_entity(bench: Bench) -> None:
     await space.record(relations=[{"source": "NAS", "type": "part_of", "target": "Desk"}])
     await space.revise({"id": old}, successor={"text": "runs on fnOS"})
     await space.say("Desk", "is brown")
+    many = [f"fact {number}" for number in range(7)]
+    await space.say("Desk", *many)
+    told = [said.text for said in (await space.history(name="Desk")).observations]
+    equal(told, ["is brown", *many], "observations of one commit, in the order in which they were said")
+    shown = [said.text for said in (await space.graph("Desk")).observations]
+    equal(shown, told, "observations in the graph")
     history = await space.history(name="nas")
     equal(history.entity and history.entity.name, "NAS", "the entity")
     texts = [said.text for said in history.observations]

@@ -12,6 +12,8 @@ from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import Entity, Observation, Passage, Relation
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from rawthink_conformance.bench import Bench
 
 THING = {"entity_type": "concept", "domain": "software"}
@@ -42,23 +44,30 @@ async def unknown_words_are_refused(bench: Bench) -> None:
     """A word outside the vocabulary is refused with the nearest one and the list of those allowed."""
     space = bench.space()
     await space.create("Redis", "Valkey")
-    attempts = (
-        ("decission", "decision", "artifact", space.create("X", entity_type="decission")),
-        ("sofware", "software", "galaxy", space.create("X", domain="sofware")),
-        ("asertion", "assertion", "speculation", space.create("X", epistemic="asertion")),
-        ("privat", "private", "shareable", space.create("X", visibility="privat")),
-        ("rejectd", "rejected", "touches", space.say("Redis", "x", kind="rejectd")),
+    attempts: tuple[tuple[str, str, str, Callable[[], Awaitable[object]]], ...] = (
+        ("decission", "decision", "artifact", lambda: space.create("X", entity_type="decission")),
+        ("sofware", "software", "galaxy", lambda: space.create("X", domain="sofware")),
+        ("asertion", "assertion", "speculation", lambda: space.create("X", epistemic="asertion")),
+        ("privat", "private", "shareable", lambda: space.create("X", visibility="privat")),
+        ("rejectd", "rejected", "touches", lambda: space.say("Redis", "x", kind="rejectd")),
         (
             "depend_on",
             "depends_on",
             "contradicts",
-            space.record(relations=[{"source": "Redis", "type": "depend_on", "target": "Valkey"}]),
+            lambda: space.record(relations=[{"source": "Redis", "type": "depend_on", "target": "Valkey"}]),
         ),
-        ("privat", "private", "shareable", space.turn("talk", "x", visibility="privat")),
-        ("changd", "changed", "corrected", space.revise({"entity": "Redis", "text": "x"}, cause="changd")),
+        ("privat", "private", "shareable", lambda: space.turn("talk", "x", visibility="privat")),
+        (
+            "changd",
+            "changed",
+            "corrected",
+            lambda: space.revise({"entity": "Redis", "text": "x"}, cause="changd"),
+        ),
     )
     for word, nearest, allowed, call in attempts:
-        await refused(InvalidRequest, call, f"the word {word!r}", word, f"Did you mean {nearest!r}", allowed)
+        await refused(
+            InvalidRequest, call(), f"the word {word!r}", word, f"Did you mean {nearest!r}", allowed
+        )
     equal((await space.get(names=["X"])).missing, ("X",), "the entity of refused batches")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rawthink_conformance.brute import facts
 from rawthink_conformance.mutants.zoo import ChangesBatches, ChangesRows, breaks, remade
@@ -109,8 +109,12 @@ class Upserts(ChangesBatches):
         revisions, entities = list(batch.revisions), list[NewEntity]()
         for entity in batch.entities:
             known = self._named(batch.scope.space, entity.name)
-            stated = {name: getattr(entity, name) for name in ("entity_type", "domain", "epistemic", "visibility")}
-            stated = {n: v for n, v in stated.items() if known is not None and v not in (None, known.value(n))}
+            stated = {
+                name: getattr(entity, name) for name in ("entity_type", "domain", "epistemic", "visibility")
+            }
+            stated = {
+                n: v for n, v in stated.items() if known is not None and v not in (None, known.value(n))
+            }
             if stated:
                 target = (Target(entity=entity.name),)
                 revisions.append(Change(targets=target, fields=EntityFields(**stated)))
@@ -235,7 +239,11 @@ class AllowsReversal(ReferenceProvider):
 
     def _facts(self, wanted: Needs, states: Mapping[str, State]) -> Facts:
         found = facts(wanted, states)
-        kept = [s for s in found.states if s.kind != "relation" or s.row["type"] != "supersedes" or s.id in wanted.ids]
+        kept = [
+            s
+            for s in found.states
+            if s.kind != "relation" or s.row["type"] != "supersedes" or s.id in wanted.ids
+        ]
         return type(found)(wanted, kept, found.ordinals)
 
 
@@ -256,7 +264,3 @@ class Outspoken(ChangesRows):
     def changed(self, row: Row) -> Row:
         """Publish passages."""
         return {**row, "visibility": "shareable"} if row["op"] == "passage" else row
-
-
-def _unused(_: Any) -> None:
-    """Keep `Any` in use for the type checker."""

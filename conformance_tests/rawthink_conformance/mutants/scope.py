@@ -12,6 +12,8 @@ from rawthink_core.identity import looks_like_id
 from rawthink_core.operations import Scope
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rawthink_core.commits import Commit
     from rawthink_core.graph import Facts, Needs
     from rawthink_core.operations import (
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
         SearchPage,
         SearchQuery,
     )
-    from rawthink_core.rows import State
+    from rawthink_core.rows import Row, State
+
+_SALT = ", salted"
 
 
 class AllSpaces(ReferenceProvider):
@@ -69,7 +73,7 @@ class JoinedSpaces(ReferenceProvider):
     def _states(self, space: str, as_of: str | None = None) -> dict[str, State]:
         found: dict[str, State] = {}
         for other in {commit.space for commit in self._shelf.commits}:
-            if other.split("/")[0] == space.split("/")[0]:
+            if other.split("/")[0] == space.split("/", maxsplit=1)[0]:
                 found |= super()._states(other, as_of)
         return found
 
@@ -85,7 +89,11 @@ class NormalisedScans(AllSpaces):
             for space in sorted({c.space for c in self._shelf.commits})
             if space.casefold() == wanted
         ]
-        return remade(pages[0], items=tuple(item for page in pages for item in page.items)) if pages else super()._scan(request)
+        return (
+            remade(pages[0], items=tuple(item for page in pages for item in page.items))
+            if pages
+            else super()._scan(request)
+        )
 
 
 @breaks("scope.entities")
@@ -102,9 +110,9 @@ class GlobalIds(AllSpaces):
     """Looks ids up in all spaces."""
 
     def _get(self, request: Get) -> Items:
-        states = self.everywhere()
-        items = self._nouns((states[i] for i in request.ids if i in states), states)
-        return remade(super()._get(request), items=tuple(items))
+        found, states = super()._get(request), self.everywhere()
+        extra = self._nouns((states[i] for i in found.missing if i in states), states)
+        return remade(found, items=(*found.items, *extra))
 
 
 @breaks("scope.ids")
@@ -144,7 +152,9 @@ class _SharedTerms(Everything):
 
     def documents(self) -> dict[str, dict[int, float]]:
         owner = self._owner
-        others = Everything(lambda as_of: {i: s for i, s in owner.everywhere(as_of).items() if not s.forgotten}, {})
+        others = Everything(
+            lambda as_of: {i: s for i, s in owner.everywhere(as_of).items() if not s.forgotten}, {}
+        )
         return super().documents() | Everything.documents(others)
 
 
@@ -190,22 +200,11 @@ class WipesEveryone(ReferenceProvider):
 class SaltedIds(ReferenceProvider):
     """Mints ids of its own."""
 
-    def _plan(self, batch: Batch, at: Any) -> Any:
-        salted = remade(batch, scope=Scope(space=f"{batch.scope.space}, salted"))
-        work_space = batch.scope.space
-        self._salt = work_space
-        return _planned_with(self, batch, salted, at)
+    def _plan(self, batch: Batch, at: datetime) -> tuple[Row, ...]:
+        return super()._plan(remade(batch, scope=Scope(space=f"{batch.scope.space}{_SALT}")), at)
 
-
-def _planned_with(provider: ReferenceProvider, batch: Batch, salted: Batch, at: Any) -> Any:
-    """Plan a batch as if its space were called otherwise, over the states of its own."""
-    states = provider._states(batch.scope.space)  # noqa: SLF001 - a mutant is the reference
-    original = provider._states  # noqa: SLF001 - see above
-    try:
-        provider._states = lambda *_: states  # type: ignore[method-assign] # noqa: SLF001 - see above
-        return ReferenceProvider._plan(provider, salted, at)  # noqa: SLF001 - see above
-    finally:
-        provider._states = original  # type: ignore[method-assign] # noqa: SLF001 - see above
+    def _states(self, space: str, as_of: str | None = None) -> dict[str, State]:
+        return super()._states(space.removesuffix(_SALT), as_of)
 
 
 @breaks("ids.opaque")

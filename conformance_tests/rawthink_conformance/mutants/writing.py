@@ -155,8 +155,9 @@ class AlwaysNew(ReferenceProvider):
 
     def _facts(self, wanted: Needs, states: Mapping[str, State]) -> Facts:
         found = facts(wanted, states)
-        kept = [s for s in found.states if s.kind in ("entity",) or s.id in wanted.ids]
-        return type(found)(wanted, kept, found.ordinals)
+        for state in found.states:
+            _unlike_any(state)
+        return found
 
 
 @breaks("same.compared")
@@ -165,8 +166,16 @@ class ComparesLetters(ReferenceProvider):
 
     def _facts(self, wanted: Needs, states: Mapping[str, State]) -> Facts:
         found = facts(wanted, states)
-        kept = [s for s in found.states if s.kind != "observation" or s.row["text"] == same_text(s.row["text"])]
-        return type(found)(wanted, kept, found.ordinals)
+        for state in found.states:
+            if state.row.get("text", "") != same_text(state.row.get("text", "")):
+                _unlike_any(state)
+        return found
+
+
+def _unlike_any(state: State) -> None:
+    """Change a state, for a plan only, so that nothing is the same as it."""
+    if "text" in state.row:
+        state.row = state.row | {"text": f"{state.row['text']} (of {state.id})"}
 
 
 @breaks("same.compared")
@@ -214,7 +223,9 @@ class OneKeyASession(ChangesBatches):
 
     def changed(self, batch: Batch) -> Batch:
         """Give all the same key."""
-        keyed = (remade(passage, key=passage.key or f"the key of {passage.session}") for passage in batch.passages)
+        keyed = (
+            remade(passage, key=passage.key or f"the key of {passage.session}") for passage in batch.passages
+        )
         return remade(batch, passages=tuple(keyed))
 
 

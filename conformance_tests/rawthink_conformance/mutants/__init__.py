@@ -1,0 +1,22 @@
+"""The zoo of mutants: the reference provider, each time with one fault. Importing it fills `ZOO`."""
+
+from rawthink_conformance.mutants import knowing, reading, revising, robustness, scope, searching, writing
+from rawthink_conformance.mutants.zoo import ZOO, Specimen
+
+__all__ = [
+    "UNBITTEN",
+    "ZOO",
+    "Specimen",
+    "knowing",
+    "reading",
+    "revising",
+    "robustness",
+    "scope",
+    "searching",
+    "writing",
+]
+
+# Requirements that no mutant of a provider can break, and why.
+UNBITTEN = {
+    "text.surrogates": "requests refuse lone surrogates when they are built, before any provider sees them",
+}

@@ -1,0 +1,123 @@
+"""Running the suite without pytest: by name, from the command line, with a report to keep."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from rawthink_conformance import REQUIREMENTS, conform, plugin, runner
+from rawthink_conformance.command import conform as command
+from rawthink_conformance.mutants import revising
+from rawthink_core.errors import ConfigError, InvalidRequest, PluginError
+from rawthink_core.plugins import NoSettings, ProviderPlugin
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Put a mutant in the place of the reference."""
+    mutant = ProviderPlugin("reference", "broken", lambda _, world: revising.NeverRetracts(world))
+    monkeypatch.setattr(runner, "load_provider", lambda name: mutant)
+
+
+class TestConform:
+    def test_it_checks_an_installed_provider_by_name(self):
+        told = []
+        report = conform("reference", only="graph.", told=told.append)
+        assert [result.requirement.id for result in report.results] == [
+            i for i in REQUIREMENTS if i[:6] == "graph."
+        ]
+        assert told == list(report.results)
+        assert report.ok
+        assert report.counts == {"passed": 4, "failed": 0, "unsupported": 0, "waived": 0}
+        assert report.versions.keys() == {"rawthink", "contract", "provider", "python", "system"}
+
+    def test_it_finds_what_is_broken(self, broken):
+        report = conform("reference", only="revise.")
+        assert not report.ok
+        assert [result.requirement.id for result in report.having("failed")] == [
+            "revise.by_text",
+            "revise.changed",
+            "revise.retraction",
+            "revise.not_found",
+            "revise.relation",
+        ]
+
+    def test_waivers_are_told_and_a_stale_one_fails(self, broken):
+        waivers = {"revise.retraction": "not yet", "revise.keeps": "not yet"}
+        report = conform("reference", only="revise.", waivers=waivers)
+        assert [result.requirement.id for result in report.having("waived")] == ["revise.retraction"]
+        (stale,) = [result for result in report.having("failed") if result.requirement.id == "revise.keeps"]
+        assert "stale" in stale.detail
+
+    def test_what_does_not_exist_is_refused(self):
+        with pytest.raises(PluginError, match="nosuch"):
+            conform("nosuch")
+        with pytest.raises(InvalidRequest, match=r"'scoop'.*Topics: .*scope"):
+            conform("reference", only="scoop")
+        with pytest.raises(InvalidRequest, match="needs a requirement's id and a reason"):
+            conform("reference", only="graph", waivers={"graph.walk": ""})
+        with pytest.raises(ConfigError, match="colour: is not an argument"):
+            conform("reference", settings={"colour": "red"})
+
+    def test_the_plugin_is_the_reference(self, tmp_path):
+        from rawthink_core.provider import World
+
+        assert plugin.make(NoSettings(), World(tmp_path)).info.name == plugin.name == "reference"
+
+
+class TestReport:
+    def test_the_table_has_a_line_a_requirement_and_says_how_to_go_on(self, broken):
+        table = conform("reference", only="revise.re", waivers={"revise.relation": "later"}).table()
+        lines = table.splitlines()
+        assert lines[0].startswith("✗ revise.retraction  Without a successor")
+        assert lines[1].startswith("    seen: InvalidRequest: a revision needs a successor")
+        assert lines[2].startswith("    hint: ")
+        assert any(line.startswith("    waived: later (seen: ") for line in lines)
+        assert "reference: 1 passed, 1 failed, 1 waived" in table
+        assert "contract 1" in lines[-1]
+
+    def test_markdown_is_one_table_whatever_was_seen(self, broken):
+        page = conform("reference", only="revise.").markdown()
+        rows = [line for line in page.splitlines() if line.startswith(("| ✓", "| ✗"))]
+        assert len(rows) == sum(i.startswith("revise.") for i in REQUIREMENTS)
+        assert all(row.replace("\\|", "").count("|") == 6 for row in rows)
+        assert page.startswith("# Conformance of `reference`\n")
+
+    def test_json_holds_it_all(self, broken):
+        report = conform("reference", only="revise.re")
+        body = json.loads(report.json())
+        assert (body["provider"], body["ok"], body["counts"]["failed"]) == ("reference", False, 2)
+        assert body["capabilities"]["forget"] == "erased"
+        first = body["results"][0]
+        assert first.keys() == {"id", "rule", "statement", "outcome", "detail", "seconds"}
+        assert (first["id"], first["rule"], first["outcome"]) == ("revise.retraction", "8", "failed")
+
+
+class TestCommand:
+    def test_all_well_is_zero(self):
+        result = CliRunner().invoke(command, ["reference", "--only", "get."])
+        assert result.exit_code == 0
+        assert "✓ get.order" in result.output
+
+    def test_a_failure_is_one(self, broken):
+        result = CliRunner().invoke(command, ["reference", "--only", "revise.retraction"])
+        assert result.exit_code == 1
+        assert "✗ revise.retraction" in result.output
+
+    def test_what_can_not_be_tested_is_two(self, tmp_path):
+        result = CliRunner().invoke(command, ["nosuch"])
+        assert result.exit_code == 2
+        assert "nosuch" in result.output
+        target = str(tmp_path / "missing" / "report.md")
+        result = CliRunner().invoke(command, ["reference", "--only", "get.", "--markdown", target])
+        assert result.exit_code == 2
+        assert "can't be written" in result.output
+
+    def test_json_is_all_that_is_printed(self):
+        result = CliRunner().invoke(command, ["reference", "--only", "get.", "--json"])
+        assert json.loads(result.stdout)["ok"] is True
+
+    def test_markdown_goes_to_a_file(self, tmp_path):
+        target = tmp_path / "report.md"
+        CliRunner().invoke(command, ["reference", "--only", "get.", "--markdown", str(target)])
+        assert "| ✓ | `get.order` |" in target.read_text("utf-8")
