@@ -97,7 +97,7 @@ class TestNothingIsSwitchedOff:
 class SearchOnly(Declares):
     """Declares hardly anything, and refuses the rest."""
 
-    changes = dict.fromkeys(Capability) | {  # noqa: RUF012 - read only
+    changes = dict.fromkeys(Capability) | {
         Capability.LEXICAL: "yes",
         Capability.READ_YOUR_WRITES: "at once",
         Capability.RANKING: "native",
