@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rawthink_core.operations import SearchPage
     from rawthink_core.rows import Stamped
 
+_STORIES = 6
 CLEAR = 0.2  # by how much a first hit must lead for its place to be beyond doubt
 
 
@@ -56,11 +57,17 @@ async def agree(mine: Space, theirs: Space, names: Sequence[str]) -> None:
         walks = [await space.graph(*names, depth=2, statuses=EVERY_STATUS) for space in (mine, theirs)]
         equal(plain(walks[0]), plain(walks[1]), "graph")
     if info.can(Capability.HISTORY):
-        for item in ids:
+        for item in _storied(items):
             stories = [await space.history(id=item) for space in (mine, theirs)]
             equal(plain(stories[0]), plain(stories[1]), f"history of {item}")
     if info.can(Capability.EXPORT):
         equal(plain(_folded(await mine.export())), plain(_folded(await theirs.export())), "export, folded")
+
+
+def _storied(items: Sequence[Item]) -> list[str]:
+    """Return the ids of all entities, and of the newest items that replaced others or were replaced."""
+    linked = [i.id for i in items if not isinstance(i, Entity) and (i.superseded_by or i.supersedes)]
+    return [*(item.id for item in items if isinstance(item, Entity)), *linked[-_STORIES:]]
 
 
 def _folded(commits: Iterable[Commit]) -> list[Item]:

@@ -256,7 +256,7 @@ class Lockstep(RuleBasedStateMachine):
         self.send(self.bench.space(space).batch(revisions=[change]))
 
     @rule(space=spaces, place=places, narrowed=st.booleans(), successor=successors, cause=causes)
-    def revise_by_text(self, space: str, place: int, narrowed: bool, successor: Any, cause: str) -> None:  # noqa: FBT001 - Hypothesis gives it
+    def revise_by_text(self, space: str, place: int, narrowed: bool, successor: Any, cause: str) -> None:
         """Revise what was said of an entity, in the words in which it was said."""
         said = self.seen[space].get(self.some_id(space, place, Observation))
         if not isinstance(said, Observation):

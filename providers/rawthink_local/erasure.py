@@ -15,7 +15,8 @@ from rawthink_core.operations import Place
 from rawthink_core.searching import text_of
 from rawthink_core.text import identity_key
 from rawthink_local.files import explained, replace
-from rawthink_local.journal import NAME, read_line
+from rawthink_local.journal import NAME
+from rawthink_local.lines import read_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit
 from rawthink_core.errors import StoreDamaged
-from rawthink_local.journal import (
+from rawthink_local.lines import (
     TAIL_BYTES,
     Damage,
-    Journal,
     Line,
     Moved,
     Stamp,
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
     from pathlib import Path
+
+    from rawthink_local.journal import Journal
+    from rawthink_local.lines import Snapshot
 
 log = logging.getLogger("rawthink.local")
 
@@ -91,17 +93,16 @@ class Follower:
         """See what was written since the last look, by whichever process. Costs a `stat` when nothing was."""
         if _seen(self._journal.stat()) == self._seen:
             return
-        with self._lock:
-            state = self._journal.stat()
-            seen = _seen(state)
-            if state is None or not self._same_file(state):
-                self._start_over(state)
-            elif state.st_size == self._end and self._seen not in (NEVER, seen):
+        with self._lock, self._journal.opened() as file:
+            state = None if file is None else file.state
+            if file is None or not self._same_file(file):
+                self._start_over(file)
+            elif file.size == self._end and self._seen not in (NEVER, _seen(state)):
                 self._torn = False
-                self._check(state)  # somebody touched it, and added nothing
-            if state is not None and state.st_size > self._end:
-                self._read_on(state.st_size)
-            self._seen = seen
+                self._check(file)  # somebody touched it, and added nothing
+            if file is not None and file.size > self._end:
+                self._read_on(file)
+            self._seen = _seen(state)
 
     def appended(self, line: Line, commit: Commit, state: os.stat_result) -> None:
         """Take in a line that this process has just appended, under the store's lock."""
@@ -117,16 +118,16 @@ class Follower:
             if state.st_size == end:
                 self._torn, self._seen = False, _seen(state)
 
-    def _same_file(self, state: os.stat_result) -> bool:
-        if self._stamped is None or state.st_size < self._end:
+    def _same_file(self, file: Snapshot) -> bool:
+        if self._stamped is None or file.size < self._end:
             return False
-        return self._journal.stamp(self._end) == self._stamped
+        return file.stamp(self._end) == self._stamped
 
-    def _start_over(self, state: os.stat_result | None, *, trusting: bool = True) -> None:
+    def _start_over(self, file: Snapshot | None, *, trusting: bool = True) -> None:
         """Take up the SQLite part where it belongs to this file, else begin an empty one."""
         for _ in range(_TRIES):
             try:
-                self._begin(state, trusting=trusting)
+                self._begin(file, trusting=trusting)
             except Moved:
                 continue  # another process began it anew at the same time
             except sqlite3.Error as error:
@@ -135,18 +136,18 @@ class Follower:
             return
         self._rows.close()
         self._rows = RowFile(None)
-        self._begin(state, trusting=trusting)
+        self._begin(file, trusting=trusting)
 
-    def _begin(self, state: os.stat_result | None, *, trusting: bool) -> None:
+    def _begin(self, file: Snapshot | None, *, trusting: bool) -> None:
         self._starts += 1
         self._forget_tail()
         known = self._rows.known()
         marker, fits = known.marker, False
         damage = self._rows.damage()
-        if trusting and state is not None and 0 < marker <= state.st_size:
-            fits = self._journal.stamp(marker) == known.stamp
-            if fits and known.seen != as_text(_seen(state)):  # no process of ours saw it last
-                fits = self._journal.unsound(marker) == {item.position for item in damage}
+        if trusting and file is not None and 0 < marker <= file.size:
+            fits = file.stamp(marker) == known.stamp
+            if fits and known.seen != as_text(_seen(file.state)):  # no process of ours saw it last
+                fits = file.unsound(marker) == {item.position for item in damage}
         if not fits:
             if marker:
                 log.info("%s is not what its row index knows; that is built anew", self._journal.path)
@@ -165,29 +166,30 @@ class Follower:
         self._rows = RowFile(None) if locked else self._rows.remake()
         self._seen, self._stamped = NEVER, None
 
-    def _check(self, state: os.stat_result) -> None:
-        if self._journal.unsound(self._end) != self._damage.keys():
-            self._start_over(state, trusting=False)
+    def _check(self, file: Snapshot) -> None:
+        if file.unsound(self._end) != self._damage.keys():
+            self._start_over(file, trusting=False)
 
     def check(self) -> None:
         """Look at every line again: what was written well may have been damaged since."""
         self.refresh()
-        with self._lock:
-            if (state := self._journal.stat()) is not None and state.st_size >= self._end:
-                self._check(state)
-                self._seen = NEVER
+        with self._lock, self._journal.opened() as file:
+            if file is not None and self._same_file(file):
+                self._check(file)
+            self._seen = NEVER
         self.refresh()
 
     def _forget_tail(self) -> None:
         self._tail = Tail()
         self._cold = None
 
-    def _read_on(self, size: int) -> None:
+    def _read_on(self, file: Snapshot) -> None:
         """Take in the lines between what was seen and the end of the file."""
         start = rest = self._end
+        size = file.size
         long = size - self._marker > LONG_TAIL
         torn: Damage | None = None
-        for piece, lines, rest in self._pieces(start, size):
+        for piece, lines, rest in self._pieces(file, start, size):
             for line in lines:
                 if long and is_whole(line) and (at := _time_of(line)):
                     self.last_at, torn = max(self.last_at, at), None
@@ -201,19 +203,20 @@ class Follower:
                     if not long:
                         self._tail.add(extract(line, entry))
             if long:
-                self._search_as_bytes(rest - len(piece), piece)
+                self._search_as_bytes(file, rest - len(piece), piece)
         self._torn = rest < size or torn is not None
         if torn is not None:  # the last line: for the next writer to set aside
             del self._damage[torn.position]
             rest = torn.position
         self._end = rest
-        self._stamped = self._journal.stamp(rest)
+        self._stamped = file.stamp(rest)
 
-    def _pieces(self, start: int, end: int) -> Iterator[tuple[bytes, list[Line], int]]:
+    @staticmethod
+    def _pieces(file: Snapshot, start: int, end: int) -> Iterator[tuple[bytes, list[Line], int]]:
         """Yield bytes of whole lines, the lines, and where they end, about `LONG_TAIL` at a time."""
         size = LONG_TAIL
         while start < end:
-            data = self._journal.read(start, min(end, start + size))
+            data = file.read(start, min(end, start + size))
             lines, rest = lines_of(data, start)
             if rest > start:
                 yield data[: rest - start], lines, rest
@@ -223,17 +226,19 @@ class Follower:
             else:
                 size *= 4  # a long line
 
-    def _search_as_bytes(self, start: int, data: bytes) -> None:
+    def _search_as_bytes(self, file: Snapshot, start: int, data: bytes) -> None:
         self._tail = Tail()
         if self._cold is None or self._cold.end != start:
-            known = self._journal.read(self._marker, start) if self._marker < start else b""
+            known = file.read(self._marker, start)
             self._cold = ColdTail(self._marker, known)
         self._cold.extend(data)
 
     def lines(self, start: int = 0) -> Iterator[Line]:
         """Yield the whole lines of the journal from a position on, reading a piece at a time."""
-        for _, lines, _ in self._pieces(start, self._end):
-            yield from lines
+        with self._journal.opened() as file:
+            if file is not None:
+                for _, lines, _ in self._pieces(file, start, self._end):
+                    yield from lines
 
     # --- damage ---------------------------------------------------------------------------------
 

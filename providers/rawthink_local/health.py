@@ -10,7 +10,8 @@ from rawthink_core.commits import Commit
 from rawthink_core.errors import RawThinkError, StoreTooNew, quoted
 from rawthink_core.operations import Check, Health
 from rawthink_core.rows import CREATES
-from rawthink_local.journal import ATTRIBUTES, NAME, Journal, Moved, read_line
+from rawthink_local.journal import ATTRIBUTES, NAME, Journal
+from rawthink_local.lines import Moved, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,17 +8,16 @@ on without it and say so, writes are refused until `repair`.
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from rawthink_core.commits import FORMAT, Header, LineDamaged, checksum_fits, decode, encode_header
+from rawthink_core.commits import Header, LineDamaged, decode, encode_header
 from rawthink_core.errors import BackendTimeout
 from rawthink_local.files import (
     FILE_MODE,
@@ -30,50 +29,18 @@ from rawthink_local.files import (
     write_all,
     write_new,
 )
+from rawthink_local.lines import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
     from pathlib import Path
 
-    from rawthink_core.commits import Commit
-
 NAME = "rawthink.jsonl"
 DERIVED = ".rawthink"
 LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.003
-TAIL_BYTES = 64
-_PIECE = 4 * 2**20
-_OURS = b'{"v":%d,' % FORMAT
 ATTRIBUTES = f"{NAME} merge=union -text\n"
-
-
-class Moved(Exception):  # noqa: N818 - a signal to look again, not an error
-    """The journal was replaced while it was being read."""
-
-
-class Stamp(NamedTuple):
-    """Which file a position belongs to: the same stamp, the same bytes before the position."""
-
-    device: int
-    inode: int
-    tail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A line that can't be read: where it starts, how long it is, and why."""
-
-    position: int
-    length: int
-    why: str
-
-
-class Line(NamedTuple):
-    """One whole line of the journal, without its line break."""
-
-    position: int
-    data: bytes
 
 
 class Journal:
@@ -152,25 +119,24 @@ class Journal:
             with explained("reading", self.path):
                 raise
 
+    @contextmanager
+    def opened(self) -> Iterator[Snapshot | None]:
+        """Open the file to read from it, None where there is none: all reads are of one file."""
+        with explained("reading", self.path):
+            try:
+                file = self.path.open("rb")
+            except FileNotFoundError:
+                yield None
+                return
+            with file:
+                yield Snapshot(file)
+
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """Return the bytes between two positions (to the end of the file where ``end`` is None)."""
-        with explained("reading", self.path), self.path.open("rb") as file:
-            file.seek(start)
-            return file.read() if end is None else file.read(end - start)
-
-    def stamp(self, position: int) -> Stamp:
-        """Return the stamp of the bytes before a position."""
-        with explained("reading", self.path), self.path.open("rb") as file:
-            state = os.fstat(file.fileno())
-            start = max(0, position - TAIL_BYTES)
-            file.seek(start)
-            tail = file.read(position - start)
-        return stamp_of(state, position, tail)
-
-    def unsound(self, end: int) -> set[int]:
-        """Return the positions of the lines before ``end`` whose checksum is wrong. Reads all of it."""
-        with explained("reading", self.path), self.path.open("rb") as file:
-            return {line.position for line in journal_lines(file, end, whole=False) if not is_whole(line)}
+        with self.opened() as file:
+            if file is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            return file.read(start, file.size if end is None else end)
 
     def header(self) -> Header:
         """Return the header of the store. Raises StoreTooNew where a newer version wrote it.
@@ -259,52 +225,3 @@ class Journal:
     def unfinished(self) -> bool:
         """Tell whether a rewriting goes on or was cut short."""
         return self._unfinished.exists()
-
-
-def stamp_of(state: os.stat_result, position: int, before: bytes) -> Stamp:
-    """Return the stamp of a position, given the file's state and at least the last bytes before it."""
-    digest = hashlib.blake2b(b"%d:" % position + before[-TAIL_BYTES:], digest_size=8).hexdigest()
-    return Stamp(state.st_dev, state.st_ino, digest)
-
-
-def lines_of(data: bytes, start: int) -> tuple[list[Line], int]:
-    """Split bytes that begin at position ``start`` into whole lines; return them and where they end.
-
-    What an editor or git makes of line breaks does no harm: a carriage return is no part of a line, and a
-    last line whose checksum is right is whole without its line break.
-    """
-    lines: list[Line] = []
-    begin = 0
-    while (end := data.find(b"\n", begin)) >= 0:
-        if text := data[begin:end].removesuffix(b"\r"):
-            lines.append(Line(start + begin, text))
-        begin = end + 1
-    if checksum_fits(rest := data[begin:]):
-        lines.append(Line(start + begin, rest))
-        begin = len(data)
-    return lines, start + begin
-
-
-def journal_lines(file: IO[bytes], end: int, *, whole: bool = True) -> Iterator[Line]:
-    """Yield the lines of an open journal before ``end``; with ``whole`` off, what is left of one too."""
-    start, rest = 0, b""
-    while piece := file.read(max(0, min(_PIECE, end - start - len(rest)))):
-        data = rest + piece
-        lines, after = lines_of(data, start)
-        yield from lines
-        rest, start = data[after - start :], after
-    if rest and not whole:
-        yield Line(start, rest)
-
-
-def is_whole(line: Line) -> bool:
-    """Tell whether a line is of this format and its checksum right, without reading what the line says."""
-    return line.data.startswith(_OURS) and checksum_fits(line.data)
-
-
-def read_line(line: Line) -> Commit | Header | Damage:
-    """Decode a line; a damaged one is returned as `Damage`, not raised. Raises StoreTooNew."""
-    try:
-        return decode(line.data)
-    except LineDamaged as error:
-        return Damage(line.position, len(line.data), str(error))

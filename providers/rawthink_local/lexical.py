@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from rawthink_core.text import TEXT_RULES
 from rawthink_local.building import Builder
 from rawthink_local.edge import EdgeIndex, IndexDamaged, has_index
 from rawthink_local.files import make_folder
-from rawthink_local.journal import Line, Moved, lines_of
+from rawthink_local.lines import Line, Moved, lines_of
 from rawthink_local.lookup import OVERLAY
 from rawthink_local.points import Changes, PointMaker, filters_of
 from rawthink_local.replicas import Slot, copy_from_free_slot, drop_free_slots, take_slot
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
+    from rawthink_local.lines import Stamp
     from rawthink_local.store import Store
 
 log = logging.getLogger("rawthink.local")
@@ -137,21 +139,17 @@ class Lexical:
         self._overlaid = str(marker.get("overlay", ""))
 
     def _close_index(self) -> None:
-        if self._index is not None:
-            index, self._index = self._index, None
-            try:
+        index, self._index = self._index, None
+        if index is not None:
+            with suppress(BackendUnavailable):  # the next to open it will notice
                 index.close()
-            except BackendUnavailable as error:
-                log.info("the search index was not closed well: %s", error)
 
     def _let_go(self) -> None:
         self._close_index()
-        if self._slot is not None:
-            slot, self._slot = self._slot, None
-            try:
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            with suppress(BackendUnavailable):  # its lock is free all the same
                 slot.release(self._clock.now())
-            except BackendUnavailable as error:
-                log.info("the slot of the search index was not left well: %s", error)
 
     def _fits(self) -> bool:
         """Tell whether the index belongs to this journal, these text rules and this foreign file."""
@@ -164,7 +162,7 @@ class Lexical:
             return False  # deleted under it
         if marker.get("rules") != TEXT_RULES or self._position > self._store.index.end:
             return False
-        return self._overlay_fits() and marker.get("stamp") == self._stamp(self._position)
+        return self._overlay_fits() and marker.get("stamp") == self._stamp()
 
     def _overlay_fits(self) -> bool:
         """Tell whether what was indexed of the foreign file is what is read of it now, or was adopted."""
@@ -176,11 +174,9 @@ class Lexical:
         self._overlaid = ""
         return True
 
-    def _stamp(self, position: int) -> str:
-        if position == 0:
-            return ""
-        stamp = self._store.journal.stamp(position)
-        return f"{stamp.device}|{stamp.inode}|{stamp.tail}"
+    def _stamp(self) -> str:
+        with self._store.journal.opened() as file:
+            return "" if file is None else _text(self._position, file.stamp(self._position))
 
     def _start_over(self) -> None:
         self._close_index()
@@ -212,28 +208,33 @@ class Lexical:
     def apply(self) -> Iterator[int]:
         """Apply the backlog piece by piece, yielding the number of points after each."""
         assert self._index is not None  # noqa: S101 - the caller opened it
-        end = self._store.index.end
-        while self._position < end:
-            lines, rest = lines_of(
-                self._store.journal.read(self._position, min(end, self._position + _PIECE)), self._position
-            )
-            if not lines:
-                lines, rest = lines_of(self._store.journal.read(self._position, end), self._position)
-            self._write(self._makes.changes(lines), rest)
-            yield self._index.size()
+        index = self._store.index
+        end, identity = index.end, index.identity
+        with self._store.journal.opened() as file:
+            if file is not None and (file.state.st_dev, file.state.st_ino) != identity[1:]:
+                raise Moved
+            while file is not None and self._position < end:
+                start = self._position
+                lines, rest = lines_of(file.read(start, min(end, start + _PIECE)), start)
+                if not lines:
+                    lines, rest = lines_of(file.read(start, end), start)  # a long line
+                if rest == start:
+                    raise Moved  # cut short meanwhile
+                self._write(self._makes.changes(lines), rest, _text(rest, file.stamp(rest)))
+                yield self._index.size()
         overlay = self._store.overlay
         if overlay is not None and overlay.request != self._overlaid:
             self._overlaid = overlay.request
             line = Line(OVERLAY, encode(overlay).rstrip(b"\n"))
-            self._write(self._makes.changes([line]), self._position)
+            self._write(self._makes.changes([line]), self._position, self._stamp())
             yield self._index.size()
 
-    def _write(self, changes: Changes, position: int) -> None:
+    def _write(self, changes: Changes, position: int, stamp: str) -> None:
         assert self._index is not None  # noqa: S101 - the caller opened it
         marker: dict[str, str | int] = {
             "rules": TEXT_RULES,
             "position": position,
-            "stamp": self._stamp(position),
+            "stamp": stamp,
             "overlay": self._overlaid,
         }
         self._index.apply(changes.points.values(), changes.deletes, marker)
@@ -300,10 +301,6 @@ class Lexical:
         """Return where this process's replica lies."""
         return str(self._slot.folder) if self._slot is not None else "not open"
 
-    def reindex(self) -> None:
-        """Delete every free replica; the next search builds this process's own anew."""
-        self.forget()
-
     def _stop_builder(self) -> None:
         if self._builder is not None:
             self._builder.stop()
@@ -317,3 +314,7 @@ class Lexical:
             self._let_go()
             if self._temporary is not None:
                 self._temporary.cleanup()
+
+
+def _text(position: int, stamp: Stamp) -> str:
+    return f"{stamp.device}|{stamp.inode}|{stamp.tail}" if position else ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rawthink_core.commits import Commit, encode
 from rawthink_core.errors import RawThinkError
 from rawthink_local.following import NEVER, Follower, as_text
-from rawthink_local.journal import Journal, Line, Moved, lines_of, read_line
+from rawthink_local.lines import Line, Moved, lines_of, read_line
 from rawthink_local.questions import Spot, extract, key
 from rawthink_local.tail import Tail
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from rawthink_local.rowfile import RowFile
+    from rawthink_local.journal import Journal
+    from rawthink_local.rowfile import Known, RowFile
 
 log = logging.getLogger("rawthink.local")
 
@@ -185,19 +186,24 @@ class RowIndex(Follower):
             start, end, starts, stamped = self._marker, self._end, self._starts, self._stamped
         if start >= end or stamped is None:
             return False
-        lines, rest = self._piece(start, end)
+        with self._journal.opened() as file:
+            if file is None:
+                return False
+            lines, rest = lines_of(file.read(start, min(end, start + _CHUNK)), start)
+            if rest == start:
+                lines, rest = lines_of(file.read(start, end), start)  # a long line
+            stamp, size = file.stamp(rest), file.size
         read = [(line, entry) for line in lines if isinstance(entry := read_line(line), Commit)]
         extracts = [extract(line, commit) for line, commit in read]
         last_at = max((commit.at for _, commit in read), default="")
-        stamp = self._journal.stamp(rest)
         with self._lock:
-            replaced = self._starts != starts or stamp[:2] != stamped[:2]
+            replaced = self._starts != starts or stamp[:2] != stamped[:2] or size < end
             if self._closing.is_set() or self._marker != start or replaced or rest <= start:
                 return False
             damage = [item for item in self._damage.values() if start <= item.position < rest]
             with self._asked() as rows:
                 marker = rows.add(start, rest, stamp, last_at, extracts, damage)
-                if marker != rest and self._journal.stamp(marker) != rows.known().stamp:
+                if marker != rest and not self._belongs(rows.known()):
                     raise Moved  # another process filled it from another journal
             if not start < marker <= self._end:
                 return False
@@ -206,15 +212,14 @@ class RowIndex(Follower):
                 self._forget_tail()
             return marker < self._end
 
-    def _piece(self, start: int, end: int) -> tuple[list[Line], int]:
-        """Return some whole lines, one at least where there is one, and where they end."""
-        lines, rest = lines_of(self._journal.read(start, min(end, start + _CHUNK)), start)
-        return (lines, rest) if rest > start else lines_of(self._journal.read(start, end), start)
+    def _belongs(self, known: Known) -> bool:
+        with self._journal.opened() as file:
+            return file is not None and file.stamp(known.marker) == known.stamp
 
     def rebuild(self) -> None:
         """Build the SQLite part anew."""
         with self._lock:
-            self._start_over(self._journal.stat(), trusting=False)
+            self._start_over(None)
             self._seen = NEVER
         self.refresh()
         self.catch_up()

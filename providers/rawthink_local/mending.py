@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rawthink_core.commits import Commit
 from rawthink_core.operations import MaintainReceipt
 from rawthink_local.erasure import erase_returned
-from rawthink_local.journal import read_line
+from rawthink_local.lines import read_line
 from rawthink_local.store import header_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def maintain(store: Store, lexical: Lexical | None, request: Maintain) -> Mainta
         store.index.rebuild()
         done.append("built the row index anew")
         if lexical is not None:
-            lexical.reindex()
+            lexical.forget()
             done.append("deleted the search index; the next search builds it")
     return MaintainReceipt(done=tuple(done))
 

@@ -18,7 +18,7 @@ from rawthink_core.searching import text_of
 from rawthink_core.selection import SEARCHABLE
 from rawthink_core.text import document_vector
 from rawthink_local.fields import FieldFilter, IndexPoint, Value, known_at
-from rawthink_local.journal import Line, read_line
+from rawthink_local.lines import Line, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rawthink_core.commits import Commit
-    from rawthink_local.journal import Line
+    from rawthink_local.lines import Line
 
 _OPS = b'"ops":['
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rawthink_core.errors import BackendError
 from rawthink_local.files import make_folder
-from rawthink_local.journal import Damage, Moved, Stamp
+from rawthink_local.lines import Damage, Moved, Stamp
 from rawthink_local.questions import Spot
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused
 from rawthink_core.graph import Slice, needs, plan, prepare
 from rawthink_core.operations import RestoreReceipt
 from rawthink_local.erasure import erase_returned, without
-from rawthink_local.journal import Journal, Line, Moved, read_line
+from rawthink_local.journal import Journal
+from rawthink_local.lines import Line, Moved, read_line
 from rawthink_local.lookup import OVERLAY, RowIndex
 from rawthink_local.view import View
 

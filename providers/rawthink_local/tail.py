@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from rawthink_core.commits import Commit
-from rawthink_local.journal import Line, lines_of, read_line
+from rawthink_local.lines import Line, lines_of, read_line
 from rawthink_local.questions import extract
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from rawthink_core.identity import entity_id
 from rawthink_core.ranking import Place
 from rawthink_core.rows import Row, Stamped, State, ends_of, fold
 from rawthink_local.files import explained
-from rawthink_local.journal import Line, Moved, journal_lines, read_line
+from rawthink_local.lines import Line, Moved, journal_lines, read_line
 from rawthink_local.lookup import OVERLAY
 
 if TYPE_CHECKING:

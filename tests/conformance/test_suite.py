@@ -9,7 +9,7 @@ import pytest
 from rawthink_conformance import REQUIREMENTS, ProviderConformance, ReferenceProvider
 from rawthink_conformance.checking import CHECKS, run_check
 from rawthink_conformance.expect import Broken
-from rawthink_conformance.mutants import Specimen, revising, searching
+from rawthink_conformance.mutants import Specimen, dense, revising, searching
 from rawthink_conformance.mutants.robustness import Declares
 from rawthink_conformance.requirements import RULES
 from rawthink_conformance.suite import tell_pytest
@@ -211,3 +211,9 @@ def test_a_check_that_hangs_fails(monkeypatch):
     result = run_check(REQUIREMENTS["search.first"], Specimen(Hangs), {})
     assert result.outcome == "failed"
     assert "0.2 s" in result.detail
+
+
+@pytest.mark.parametrize("requirement", [i for i in REQUIREMENTS if i.startswith("dense.")])
+def test_a_provider_with_vectors_passes_their_checks(requirement):
+    result = run_check(REQUIREMENTS[requirement], Specimen(dense.DenseReference), {})
+    assert result.outcome == "passed", result

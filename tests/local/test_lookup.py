@@ -21,7 +21,7 @@ from rawthink_core.memory import Memory
 from rawthink_core.operations import Forget, Scope
 from rawthink_local import following, lookup
 from rawthink_local.erasure import forget
-from rawthink_local.journal import Moved
+from rawthink_local.lines import Moved
 from rawthink_local.questions import extract
 
 from .house import (
@@ -280,6 +280,7 @@ def test_readers_see_whole_states_while_another_process_rewrites_the_journal(tmp
                 texts = [text for text in texts_in(store) if text.startswith("kept")]
                 if texts != [f"kept {n}" for n in range(20)]:
                     wrong.append(texts)
+                stop.wait(0.002)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:

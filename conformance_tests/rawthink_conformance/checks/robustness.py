@@ -12,7 +12,7 @@ from rawthink_conformance.checking import VERBS, check
 from rawthink_conformance.expect import Broken, contains, equal, only, true
 from rawthink_core.errors import RawThinkError, UnsupportedOperation
 from rawthink_core.model import Observation
-from rawthink_core.operations import Health
+from rawthink_core.operations import Health, Maintain, parse
 from rawthink_core.provider import GRADES, Capability
 
 if TYPE_CHECKING:
@@ -115,6 +115,25 @@ async def health_works(bench: Bench) -> None:
     equal(health.status, "ok", f"the status of a good store ({health})")
     true(health.location, "a health report must say where the store lies")
     equal(await space.said(), ["hello"], "what is stored afterwards")
+
+
+@check("maintain.keeps")
+async def upkeep_changes_no_answer(bench: Bench) -> None:
+    """Upkeep, repair and re-indexing change no answer, and may be repeated."""
+    space = bench.space()
+    (said,) = await space.about("NAS", "runs on Synology")
+    await space.turn("talk", "a heron", "a stork")
+    await space.revise({"id": said}, successor={"text": "runs on fnOS"})
+    everything = await space.scan(statuses=EVERY_STATUS)
+    found = [await space.texts(word, statuses=EVERY_STATUS) for word in ("heron", "runs")]
+    for what in ({}, {"reindex": True}, {"repair": True}, {"reindex": True, "repair": True}):
+        for _ in range(2):
+            await bench.provider.maintain(parse(Maintain, {"scope": space.scope, **what}))
+            equal(await space.scan(statuses=EVERY_STATUS), everything, f"a scan after upkeep with {what}")
+            again = [await space.texts(word, statuses=EVERY_STATUS) for word in ("heron", "runs")]
+            equal(again, found, f"searches after upkeep with {what}")
+    await bench.reopen()
+    equal(await space.scan(statuses=EVERY_STATUS), everything, "a scan after upkeep and reopening")
 
 
 @check("open.close_twice")

@@ -1,12 +1,22 @@
 """The zoo of mutants: the reference provider, each time with one fault. Importing it fills `ZOO`."""
 
-from rawthink_conformance.mutants import knowing, reading, revising, robustness, scope, searching, writing
+from rawthink_conformance.mutants import (
+    dense,
+    knowing,
+    reading,
+    revising,
+    robustness,
+    scope,
+    searching,
+    writing,
+)
 from rawthink_conformance.mutants.zoo import ZOO, Specimen
 
 __all__ = [
     "UNBITTEN",
     "ZOO",
     "Specimen",
+    "dense",
     "knowing",
     "reading",
     "revising",

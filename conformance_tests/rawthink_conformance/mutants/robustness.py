@@ -113,6 +113,18 @@ class NeverWell(ReferenceProvider):
         return Health(status="degraded", location="")
 
 
+@breaks("maintain.keeps")
+class TidiesUp(ReferenceProvider):
+    """Takes what was retired for garbage."""
+
+    async def maintain(self, request: Maintain) -> MaintainReceipt:
+        """Throw it away."""
+        space = request.scope.space
+        retired = {i: s for i, s in self._standing(space).items() if s.status != "active"}
+        self._erase(space, retired)
+        return await super().maintain(request)
+
+
 @breaks("open.close_twice")
 class ClosesOnce(ReferenceProvider):
     """Can be closed once."""

@@ -1,0 +1,55 @@
+"""Embedders for checks: one that knows a few words by their meaning, and one that can't be reached."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import TYPE_CHECKING
+
+from rawthink_core.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MEANINGS = (
+    {"cat", "feline", "kitten", "猫"},
+    {"car", "automobile", "vehicle"},
+    {"doctor", "physician", "medic"},
+)
+_OTHERS = 13
+_STRENGTH = 4.0
+
+
+class ToyEmbedder:
+    """Texts about the same few things are near each other, whatever their words; all else is far."""
+
+    dimensions = len(_MEANINGS) + _OTHERS
+    dense_weight = 0.5
+    min_similarity = 0.6
+
+    def __init__(self, name: str = "toy") -> None:
+        self.name = name
+        self.fingerprint = f"{name}; {self.dimensions}"
+        self.down = False
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector of length 1 for each text."""
+        if self.down:
+            raise BackendUnavailable(f"the embedder {self.name!r} is down; start it")
+        return [self._vector(text) for text in texts]
+
+    async def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a question."""
+        return (await self.embed_passages([text]))[0]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for word in text.casefold().split():
+            for axis, words in enumerate(_MEANINGS):
+                if word.strip(".,?!") in words:
+                    vector[axis] += _STRENGTH
+                    break
+            else:
+                vector[len(_MEANINGS) + zlib.crc32(word.encode("utf-8", "replace")) % _OTHERS] += 1.0
+        length = math.sqrt(sum(x * x for x in vector)) or 1.0
+        return [x / length for x in vector]
