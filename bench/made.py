@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rawthink_core.clock import iso
@@ -32,11 +33,11 @@ class Texts:
     def __init__(self, seed: int = 11) -> None:
         self._random = random.Random(seed)
         self._words = words()
-        self._weights = [1 / rank for rank in range(1, len(self._words) + 1)]
+        self._weights = list(accumulate(1 / rank for rank in range(1, len(self._words) + 1)))
 
     def sentence(self, length: int = WORDS_A_TEXT) -> str:
         """Return a sentence."""
-        return " ".join(self._random.choices(self._words, self._weights, k=length))
+        return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=length))
 
 
 def commits(entities: int, observations: int = 3) -> Iterator[Commit]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.expect import Broken, equal, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.model import Entity, Observation, Passage, Relation
 from rawthink_core.provider import Capability
 from rawthink_core.rows import fold, noun
@@ -18,7 +18,7 @@ from rawthink_core.text import identity_key, same_text
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from rawthink_conformance.bench import Space
+    from rawthink_conformance.talking import Space
     from rawthink_core.commits import Commit
     from rawthink_core.model import Item
     from rawthink_core.operations import SearchPage

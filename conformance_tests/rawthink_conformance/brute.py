@@ -50,6 +50,20 @@ def _asked_for(wanted: Needs, state: State) -> bool:
             return filed or (row["session"], row["key"]) in wanted.slots
 
 
+def chain(start: str, states: Mapping[str, State]) -> set[str]:
+    """Return everything that an item replaced or was replaced by, however far back or forth."""
+    chain, size = {start}, 0
+    while len(chain) != size:
+        size = len(chain)
+        for other in states.values():
+            links = {*other.supersedes, *([other.superseded_by] if other.superseded_by else [])}
+            if other.id in chain:
+                chain |= {link for link in links if link in states}
+            elif links & chain:
+                chain.add(other.id)
+    return chain
+
+
 class Everything:
     """Retrieval by brute force: BM25 of every searchable item of one space (Robertson & Zaragoza 2009).
 

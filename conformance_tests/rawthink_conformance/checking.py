@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rawthink_conformance.bench import Bench, Space
+from rawthink_conformance.bench import Bench
 from rawthink_conformance.expect import refused
 from rawthink_conformance.requirements import REQUIREMENTS, Requirement
 from rawthink_core.errors import UnsupportedOperation
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from rawthink_conformance.bench import Subject
+    from rawthink_conformance.talking import Space
     from rawthink_core.provider import ProviderInfo
 
     Body = Callable[[Bench], Awaitable[None]]

@@ -11,6 +11,8 @@ its own. None can be switched off by overriding it: a promise that is not kept y
 a reason, which shows in the report, and fails again as soon as the promise is kept::
 
         waivers = {"text.long": "the service truncates at 100 kB; asked for more in #42"}
+
+With ``RAWTHINK_CONFORM_DEEP`` set, the state machine runs for minutes and tells the shortest story.
 """
 
 from __future__ import annotations
@@ -63,16 +65,13 @@ def spoil(world: World) -> None:
 
 def refuse_switches(cls: type[ProviderConformance]) -> None:
     """Raise TypeError where a class overrides checks, marks them away, or waives without a reason."""
-    ours = {requirement.test_name for requirement in REQUIREMENTS.values()}
-    marks = [getattr(mark, "name", "") for mark in _as_list(getattr(cls, "pytestmark", ()))]
-    if overridden := sorted(
-        name
-        for name in ours | {"__init_subclass__"}
-        if getattr(cls, name, None) is not getattr(ProviderConformance, name) and name in ours
-    ):
+    tests = (requirement.test_name for requirement in REQUIREMENTS.values())
+    base = ProviderConformance
+    if overridden := [test for test in tests if getattr(cls, test, None) is not getattr(base, test)]:
         raise TypeError(
             f"{cls.__name__} overrides {', '.join(overridden)}: a check can be waived, not switched off"
         )
+    marks = [getattr(mark, "name", "") for mark in _as_list(getattr(cls, "pytestmark", ()))]
     if switches := sorted(set(marks) & set(_SWITCHES)):
         raise TypeError(f"{cls.__name__} is marked {', '.join(switches)}: waive single requirements instead")
     for requirement, reason in cls.waivers.items():

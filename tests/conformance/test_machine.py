@@ -9,7 +9,7 @@ from rawthink_conformance import ReferenceProvider, machine_for
 from rawthink_conformance.agreement import kept, laws
 from rawthink_conformance.expect import Broken
 from rawthink_conformance.machine import FAST, compare
-from rawthink_conformance.mutants import Specimen, knowing, reading, revising, writing
+from rawthink_conformance.mutants import Specimen, knowing, reading, revising, times, writing
 from rawthink_core.model import Entity, FieldVersion, Observation, Passage, Relation
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,10 +24,9 @@ TestMachine.settings = settings(FAST, max_examples=5)
     [
         knowing.Assertive,
         knowing.FormerNamesAreFree,
-        reading.DropsMicroseconds,
+        times.DropsMicroseconds,
         reading.HistoryOfThePresent,
-        reading.StripsText,
-        revising.BringsTheOldBack,
+        times.StripsText,
         revising.DecisionsPileUp,
         revising.NoLinksBack,
         revising.RelationsForever,

@@ -10,6 +10,11 @@ from rawthink_core.errors import RawThinkError
 BITES = [(mutant, requirement) for mutant, broken in ZOO.items() for requirement in broken]
 
 
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch):
+    monkeypatch.setattr("rawthink_conformance.checks.dense.LAG_SECONDS", 0.5)
+
+
 @pytest.mark.parametrize(("mutant", "requirement"), BITES, ids=[f"{m.__name__}-{r}" for m, r in BITES])
 def test_a_mutant_is_caught(mutant, requirement):
     result = run_check(REQUIREMENTS[requirement], Specimen(mutant), {})

@@ -12,7 +12,9 @@ from rawthink_conformance.expect import Broken
 from rawthink_conformance.mutants import Specimen, dense, revising, searching
 from rawthink_conformance.mutants.robustness import Declares
 from rawthink_conformance.requirements import RULES
+from rawthink_conformance.runner import conform_subject
 from rawthink_conformance.suite import tell_pytest
+from rawthink_core.errors import BackendUnavailable
 from rawthink_core.provider import Capability
 
 
@@ -217,3 +219,18 @@ def test_a_check_that_hangs_fails(monkeypatch):
 def test_a_provider_with_vectors_passes_their_checks(requirement):
     result = run_check(REQUIREMENTS[requirement], Specimen(dense.DenseReference), {})
     assert result.outcome == "passed", result
+
+
+class NeverOpens(ReferenceProvider):
+    """Can't be opened."""
+
+    async def open(self):
+        raise BackendUnavailable("the server is not there; start it")
+
+
+def test_a_provider_that_does_not_open_fails_its_checks_and_is_reported():
+    report = conform_subject(Specimen(NeverOpens), only="get.")
+    assert [result.detail for result in report.results] == [
+        "BackendUnavailable: the server is not there; start it"
+    ]
+    assert report.provider == "reference"

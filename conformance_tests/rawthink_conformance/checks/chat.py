@@ -11,7 +11,8 @@ from rawthink_core.model import Passage
 from rawthink_core.operations import AfterChat, BeforeChat, parse
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
     from rawthink_core.operations import RecordReceipt
 
 BLOCK = "<memory-context>\nRelevant memory context (use when helpful):\n- [2025-01-15] x\n</memory-context>"

@@ -6,16 +6,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import equal, refused, true
 from rawthink_conformance.reference import ReferenceProvider
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.commits import decode, encode
 from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import Passage
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 QUESTIONS = ("cache", "why not write-through", "部署", "istanbul", "Synology backup", "valkey")
 

@@ -11,7 +11,8 @@ from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import Observation
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
     from rawthink_core.operations import RecordReceipt
 
 DECISION = {"entity_type": "decision", "domain": "software"}

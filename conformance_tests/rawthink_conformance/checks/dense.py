@@ -7,15 +7,16 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import LAG_SECONDS
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import contains, equal, refused, true
+from rawthink_conformance.talking import LAG_SECONDS
 from rawthink_conformance.toys import ToyEmbedder
 from rawthink_core.errors import EmbedderMismatch
 from rawthink_core.operations import SearchQuery, parse
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 
 async def _embedded(bench: Bench) -> tuple[Space, ToyEmbedder]:

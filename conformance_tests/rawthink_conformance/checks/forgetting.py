@@ -7,9 +7,9 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import equal, only, refused, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.commits import encode
 from rawthink_core.errors import NotFound
 from rawthink_core.identity import successor_id
@@ -20,7 +20,8 @@ from rawthink_core.provider import Capability
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 MARKED = "the heron nests at Zürich 部署 quayside"
 TERMS = ("heron", "quayside", "部署", MARKED)

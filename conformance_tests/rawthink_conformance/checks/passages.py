@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import contains, differ, equal, refused
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.errors import InvalidRequest
 from rawthink_core.identity import passage_id
 from rawthink_core.model import Origin, Passage
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 
 async def _put(space: Space, **passage: Any) -> str:

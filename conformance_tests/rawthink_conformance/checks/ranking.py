@@ -13,7 +13,8 @@ from rawthink_conformance.expect import contains, differ, equal, lacks, true
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 SHORT = "redis cache"
 LONGER = "redis cache, with a few more words around it so that it is a little longer than the other text was"

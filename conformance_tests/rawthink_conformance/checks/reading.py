@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import equal, refused, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.errors import InvalidRequest, NotFound
 from rawthink_core.identity import successor_id
 from rawthink_core.model import Observation, Passage, kind_of
 from rawthink_core.operations import Scan, parse
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 THING = {"entity_type": "concept", "domain": "software"}
 
@@ -132,6 +133,15 @@ async def pages_hold_everything_once(bench: Bench) -> None:
     equal([item for item in seen if item in known], [item.id for item in whole], "pages while writing")
     true(retired, "the check itself must retire something between pages")
     equal(len(seen), len(set(seen)), "items seen twice")
+
+
+@check("scan.cursor")
+async def only_cursors_of_scans_are_taken(bench: Bench) -> None:
+    """A cursor that no scan returned is refused; it is not the end of the pages."""
+    space = bench.space()
+    await space.turn("talk", *(f"turn {number}" for number in range(5)))
+    for forged in ("garbage", "zzzz|zzzz", "' OR 1=1 --", "\x00"):
+        await refused(InvalidRequest, space.scan(cursor=forged), f"the cursor {forged!r}")
 
 
 @check("graph.walk")

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS, START
+from rawthink_conformance.bench import START
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import contains, equal, only, refused, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.errors import AlreadyRevised, InvalidRequest, NotFound
 from rawthink_core.identity import successor_id
 from rawthink_core.model import Observation, Passage, Relation

@@ -7,9 +7,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import VERBS, check
 from rawthink_conformance.expect import Broken, contains, equal, only, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.errors import RawThinkError, UnsupportedOperation
 from rawthink_core.model import Observation
 from rawthink_core.operations import Health, Maintain, parse

@@ -11,7 +11,8 @@ from rawthink_core.errors import NotFound
 from rawthink_core.model import Observation, Passage
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 LOOK_ALIKES = (
     "team",

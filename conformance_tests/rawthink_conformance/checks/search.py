@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import contains, equal, only, refused, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.errors import InvalidRequest
 from rawthink_core.provider import Capability
 
 if TYPE_CHECKING:
-    from rawthink_conformance.bench import Bench, Space
+    from rawthink_conformance.bench import Bench
+    from rawthink_conformance.talking import Space
 
 # A text, and questions that must find it first among all the others.
 LANGUAGES: dict[str, tuple[str, ...]] = {

@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rawthink_conformance.bench import EVERY_STATUS, START
+from rawthink_conformance.bench import START
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import equal, true
+from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.model import Observation, Relation
 from rawthink_core.provider import Capability
 

@@ -2,12 +2,15 @@
 
 from rawthink_conformance.mutants import (
     dense,
+    forgetting,
     knowing,
+    ranking,
     reading,
     revising,
     robustness,
     scope,
     searching,
+    times,
     writing,
 )
 from rawthink_conformance.mutants.zoo import ZOO, Specimen
@@ -17,12 +20,15 @@ __all__ = [
     "ZOO",
     "Specimen",
     "dense",
+    "forgetting",
     "knowing",
+    "ranking",
     "reading",
     "revising",
     "robustness",
     "scope",
     "searching",
+    "times",
     "writing",
 ]
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rawthink_conformance.mutants.zoo import breaks, remade
-from rawthink_conformance.reference import CAPABILITIES, ReferenceProvider, Shelf
+from rawthink_conformance.recollection import CAPABILITIES
+from rawthink_conformance.reference import ReferenceProvider
+from rawthink_conformance.shelf import Shelf
 from rawthink_core.errors import BackendUnavailable
 from rawthink_core.operations import Health, Items, ScanPage, SearchPage
 from rawthink_core.provider import Capability
