@@ -56,7 +56,7 @@ class Unlocked(ReferenceProvider):
             return receipt_of(known)
         rows = self._plan(batch, self._next_instant())
         before = list(self._shelf.commits)
-        time.sleep(0.01)
+        time.sleep(0.3)  # long enough for the others to have looked too, on any machine
         with self._shelf.lock:
             at = self._next_instant()
             commit = Commit(batch.id, iso(at), batch.scope.space, rows, None, digest(batch))
