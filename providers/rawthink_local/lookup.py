@@ -32,7 +32,9 @@ log = logging.getLogger("rawthink.local")
 
 FLUSH_AT = 512 * 2**10  # bytes of tail at which the marker is moved on
 OVERLAY = 1 << 60  # positions from here on are in the overlay: a commit that is not in the journal (yet)
-_CHUNK = 256 * 2**10
+_CHUNK = 256 * 2**10  # bytes of journal indexed in one go while a store is taken in
+_SMALL_CHUNK = 16 * 2**10  # the same while somebody writes: who waits for it waits a few milliseconds
+_BREATH = 0.005  # seconds between small pieces
 
 
 class RowIndex(Follower):
@@ -170,7 +172,9 @@ class RowIndex(Follower):
 
     def _build(self) -> None:
         try:
-            self.catch_up()
+            while not self._closing.is_set() and self._advance():
+                if self._cold is None:
+                    self._closing.wait(_BREATH)
         except (sqlite3.Error, OSError, RawThinkError, Moved) as error:
             if not self._closing.is_set():
                 log.warning("the row index of %s can't be built now: %s", self._journal.path, error)
@@ -189,7 +193,8 @@ class RowIndex(Follower):
         with self._journal.opened() as file:
             if file is None:
                 return False
-            lines, rest = lines_of(file.read(start, min(end, start + _CHUNK)), start)
+            size = _CHUNK if self._cold is not None else min(_CHUNK, _SMALL_CHUNK)
+            lines, rest = lines_of(file.read(start, min(end, start + size)), start)
             if rest == start:
                 lines, rest = lines_of(file.read(start, end), start)  # a long line
             stamp, size = file.stamp(rest), file.size
