@@ -1,6 +1,7 @@
 """The planner: turns a prepared batch and a slice of graph into rows, or into every fault at once.
 
-It is run dry to learn what it needs to see (`graph.needs`) and once more for the rows (`graph.plan`).
+It is run dry to learn what it needs to see (`graph.needs`); the run that lacks nothing gives the rows
+(`graph.plan`).
 Items are taken in the order of the request, so that receipts can follow it; what a batch retires
 comes last. Nothing is ever overwritten: an old belief gets a `retire` row and stays.
 """
