@@ -25,7 +25,7 @@ from made import Texts, make_store
 
 from rawthink_core.memory import Memory
 from rawthink_core.provider import World
-from rawthink_local import LocalSettings, make
+from rawthink_local.plugin import LocalSettings, make
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ def store(root: Path, entities: int) -> Path:
         if entities:
             make_store(folder / "vault", entities)
         else:
-            folder.mkdir()
+            folder.mkdir(parents=True)
     return folder
 
 

@@ -28,8 +28,7 @@ This module imports nothing of ours and may be imported by anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +46,7 @@ class RawThinkError(Exception):
     """Base of every error that RAWThink raises on purpose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing wrong with a request: where it stands, and what to do about it."""
 
     where: str

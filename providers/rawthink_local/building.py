@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rawthink_local.served import our_environment
+
 if TYPE_CHECKING:
     from io import FileIO
 
@@ -37,7 +39,6 @@ class Builder:
             "rows": str(store.index.file) if store.index.file else None,
             "root": str(root),
         }
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._done, self._all = 0, store.index.born_count()
         self._failed = ""
         self._ended = 0.0
@@ -51,7 +52,7 @@ class Builder:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=environment,
+                env=our_environment(),
             )
         except OSError as error:
             self._fail(str(error))
@@ -106,7 +107,8 @@ def main(order: dict[str, str | None]) -> None:
     """Work off the backlog of the store in ``order``, then pack."""
     from rawthink_core.clock import SystemClock  # noqa: PLC0415 - the parent needs none of this
     from rawthink_core.provider import World  # noqa: PLC0415 - see above
-    from rawthink_local.lexical import Lexical  # noqa: PLC0415 - see above
+    from rawthink_local.edge import EdgeIndex  # noqa: PLC0415 - see above
+    from rawthink_local.replica import Replica  # noqa: PLC0415 - see above
     from rawthink_local.store import Store  # noqa: PLC0415 - see above
 
     folder, root, rows = Path(order["folder"] or ""), Path(order["root"] or ""), order["rows"]
@@ -118,13 +120,13 @@ def main(order: dict[str, str | None]) -> None:
     if overlay:
         store.lay_over(overlay)
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
-    lexical = Lexical(store, root, SystemClock())
+    replica = Replica(store, root, SystemClock(), EdgeIndex.open)  # nothing waits for this process
     total = store.index.born_count()
     try:
-        for done in lexical.build():
+        for done in replica.build():
             print(done, total, flush=True)  # noqa: T201 - the protocol with the parent
     finally:
-        lexical.close()
+        replica.let_go()
         store.close()
 
 

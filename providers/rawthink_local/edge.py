@@ -3,8 +3,7 @@
 Holds ids, term weights and filter fields, never text; derived from the journal, so that any folder may be
 deleted and built again. The only module that touches `qdrant_edge`. Its habits, measured with 0.9:
 
-- A call keeps Python's global lock until it returns. Work is cut into small calls where it can be; ``open``,
-  ``flush``, ``pack`` and ``close`` cannot, and belong in a process without an event loop.
+- A call keeps Python's global lock until it returns: a process with an event loop goes by `serving`.
 - A full disk, met through a memory map, ends the process with SIGBUS. Free space is asked for first.
 - A shard without its write-ahead log loads, and ignores updates. A folder is copied whole or not at all.
 - Only read-only segments open quickly and stay out of the heap. ``pack`` makes them.
@@ -21,7 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rawthink_core.errors import BackendUnavailable
-from rawthink_local.fields import INTEGERS, KEYWORDS, FieldFilter, IndexPoint, Terms, Value, check_fields
+from rawthink_local.fields import INTEGERS, KEYWORDS, FieldFilter, IndexPoint, Terms, check_fields
 from rawthink_local.files import FOLDER_MODE, explained, make_folder, replace, tighten
 
 if TYPE_CHECKING:
@@ -103,9 +102,8 @@ class EdgeIndex:
         points: Iterable[IndexPoint],
         deletes: Iterable[str],
         marker: Mapping[str, str | int],
-        patches: Mapping[str, Mapping[str, Value | None]] | None = None,
     ) -> None:
-        """Delete, then write, then patch, then set the marker: one commit, or a long catch-up in pieces.
+        """Delete, then write, then set the marker: one commit, or a long catch-up in pieces.
 
         A point that exists is replaced whole, its old words included. A process killed in between leaves the
         old marker and some of the new points, never the new marker without them; the same again completes it.
@@ -123,7 +121,6 @@ class EdgeIndex:
             for group in _steps(points):
                 made = [self._point(point) for point in group]
                 self._update("write points", operation.upsert_points(made), len(made))
-            self.patch(patches or {})
             self._hold(dict(marker), self.size())
             if not has_index(self._folder):
                 with explained("marking", self._folder):
@@ -131,28 +128,21 @@ class EdgeIndex:
             if self._unflushed >= _FLUSH_EVERY:
                 self.flush()
 
-    def patch(self, patches: Mapping[str, Mapping[str, Value | None]]) -> None:
-        """Set some fields of points, by id, and leave the rest; None removes a field. The marker stays.
-
-        An id that is not in the index is passed over, so that repeating an old tail does no harm. Costs
-        0.15 ms a point.
-        """
-        change = self._engine.UpdateOperation.set_payload_by_filter
-        with self._writing:
-            for id_, fields in patches.items():
-                check_fields(fields)
-                only = self._engine.Filter(must=[self._engine.HasIdCondition({id_})])
-                self._update("change fields", change(only, dict(fields)))
-
     def marker(self) -> Marker | None:
         """Return the marker of the last commit applied, as it was given; None where there is none yet."""
         held: Marker | None = self._held.get("marker")
         return None if held is None else dict(held)
 
     def search(
-        self, terms: Terms, *, space: str, filters: Sequence[FieldFilter] = (), limit: int
+        self,
+        terms: Terms,
+        *,
+        space: str,
+        filters: Sequence[FieldFilter] = (),
+        limit: int,
+        kinds: bool = True,
     ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds of the best matches in ``space``, best first.
+        """Return ids, scores and kinds of the best matches in ``space``, best first; "" for a kind not asked.
 
         A score is the sum over shared terms of query weight × stored weight × IDF, counted over this space
         alone. Filters act before the cut; which of equals at the cut stay is the engine's choice. No terms,
@@ -167,10 +157,10 @@ class EdgeIndex:
             query=engine.Query.Nearest(self._vector(terms), using=_LEXICAL),
             filter=self._filter(space, filters),
             params=engine.SearchParams(idf=engine.IdfParams(corpus=self._filter(space))),
-            with_payload=["kind"],
+            with_payload=["kind"] if kinds else False,
         )
         hits = _guard("search", self._shard.query, request)
-        return [(str(hit.id), hit.score, hit.payload.get("kind", "")) for hit in hits]
+        return [(str(hit.id), hit.score, hit.payload.get("kind", "") if kinds else "") for hit in hits]
 
     def count(self, space: str, filters: Sequence[FieldFilter] = ()) -> int:
         """Count exactly the points of ``space`` that pass. Costs 0.2 µs for each of them."""
@@ -195,6 +185,11 @@ class EdgeIndex:
                 self.flush()
                 tighten(self._folder)
             return packed
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written since the last flush."""
+        return self._unflushed > 0
 
     def flush(self) -> None:
         """Bring everything to the disk, so that a power cut loses none of it. 40–350 ms after changes."""
@@ -234,6 +229,7 @@ class EdgeIndex:
         return self._engine.SparseVector(list(ids), list(weights))
 
     def _filter(self, space: str, filters: Sequence[FieldFilter] = ()) -> Any:
+        check_fields(asked.field for asked in filters)
         conditions = (FieldFilter("space", any_of=(space,)), *filters)
         return self._engine.Filter(must=[self._condition(condition) for condition in conditions])
 

@@ -5,8 +5,7 @@ Plain values: this module knows no engine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +18,7 @@ KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "
 INTEGERS: Final = ("date", "recorded_at", "retired_at", "valid_from", "valid_to")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPoint:
+class IndexPoint(NamedTuple):
     """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields."""
 
     id: str
@@ -28,8 +26,7 @@ class IndexPoint:
     fields: Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFilter:
+class FieldFilter(NamedTuple):
     """A condition on one field; all conditions of a search must hold.
 
     Words match ``any_of`` (a list, such as tags, by any of its items; no words match nothing); integers match
@@ -41,9 +38,6 @@ class FieldFilter:
     gte: int | None = None
     lt: int | None = None
     or_missing: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields([self.field])
 
 
 def known_at(micros: int) -> tuple[FieldFilter, FieldFilter]:

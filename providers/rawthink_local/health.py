@@ -10,6 +10,7 @@ from rawthink_core.commits import Commit
 from rawthink_core.errors import RawThinkError, StoreTooNew, quoted
 from rawthink_core.operations import Check, Health
 from rawthink_core.rows import CREATES
+from rawthink_local.adoption import FILE
 from rawthink_local.journal import ATTRIBUTES, NAME, Journal
 from rawthink_local.lines import Moved, read_line
 
@@ -28,8 +29,16 @@ _AGAIN = "mend what it says, then look again"
 _MANY = 5
 
 
-def examine(folder: Path, store: Store | None, lexical: Lexical | None) -> Health:
-    """Return the state of a store. Never raises; ``store`` is None where it could not be opened."""
+def examine(
+    folder: Path, store: Store | None, lexical: Lexical | None, foreign: Path | None = None
+) -> Health:
+    """Return the state of a store, creating nothing. Never raises; ``store`` is None where it is not open.
+
+    ``foreign`` is the graph file of another server that would be read in place.
+    """
+    foreign = foreign or folder / FILE
+    if store is None and (missing := _no_store(folder, foreign)) is not None:
+        return Health(status="down", location=str(folder), checks=(missing,), exists=False)
     checks = [_folder(folder)]
     if store is not None:
         try:
@@ -48,6 +57,17 @@ def examine(folder: Path, store: Store | None, lexical: Lexical | None) -> Healt
     worst = {check.status for check in checks}
     status = "down" if store is None else "degraded" if worst & {"fail", "warn"} else "ok"
     return Health(status=status, location=str(folder), checks=tuple(c for c in checks if c.detail))
+
+
+def _no_store(folder: Path, foreign: Path) -> Check | None:
+    """Return a row that says that there is nothing to open yet, or None where there may be something."""
+    try:
+        if foreign.exists() or Journal(folder).exists() or (folder.exists() and not folder.is_dir()):
+            return None
+    except (RawThinkError, OSError):
+        return None
+    detail = f"there is no store in {folder} yet: no {NAME}, and no graph file to read in place ({foreign})"
+    return Check(name="store", status="fail", detail=detail, fix="rawthink init")
 
 
 def _folder(folder: Path) -> Check:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 NAME = "rawthink.jsonl"
 DERIVED = ".rawthink"
 LOCK_SECONDS = 20.0
-_POLL_SECONDS = 0.003
+# How long to wait for the lock and how often to ask meanwhile, in seconds. Whoever has waited longer asks
+# more often, else one of many writers may lose every draw; a holder that hangs is not worth the asking.
+_WAITING = ((0.010, 0.004), (0.010, 0.002), (0.2, 0.0005), (float("inf"), 0.02))
 ATTRIBUTES = f"{NAME} merge=union -text\n"
 
 
@@ -86,9 +88,7 @@ class Journal:
                     self._make_derived()
                 self._lock = FileLock(
                     self.derived / "lock",
-                    timeout=self._lock_seconds,
                     mode=FILE_MODE,
-                    poll_interval=_POLL_SECONDS,
                     thread_local=False,
                 )
             with explained("locking", self.derived):
@@ -99,13 +99,18 @@ class Journal:
                 self._lock.release()
 
     def _take(self, lock: FileLock) -> None:
-        try:
-            lock.acquire()
-        except Timeout:
-            raise BackendTimeout(
-                f"another process has held {lock.lock_file} for {self._lock_seconds:g} s. Nothing was "
-                f"written. It may hang: `lsof {lock.lock_file}` finds it; end it, then try again"
-            ) from None
+        left = self._lock_seconds
+        for seconds, interval in _WAITING:
+            with suppress(Timeout):
+                lock.acquire(timeout=min(seconds, left), poll_interval=interval)
+                return
+            left -= seconds
+            if left <= 0:
+                break
+        raise BackendTimeout(
+            f"another process has held {lock.lock_file} for {self._lock_seconds:g} s. Nothing was "
+            f"written. It may hang: `lsof {lock.lock_file}` finds it; end it, then try again"
+        )
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -269,7 +269,7 @@ class LocalProvider(BaseProvider):
             behind = lexical.catch_up()
             return answer(query, Retrieval(lexical, view, activity), now, behind or store.degraded())
 
-        return store.read(query.scope.space, ask, first=lexical.catch_up)
+        return store.read(query.scope.space, ask)
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -140,15 +140,10 @@ class Store:
         """Return a view of a space, to be entered."""
         return View(self.journal, self.index, space)
 
-    def read(self, space: str, ask: Callable[[View], T], first: Callable[[], object] | None = None) -> T:
-        """Return what ``ask`` reads from a view, looking again where the journal was replaced meanwhile.
-
-        ``first`` is done before, and again before each look that follows.
-        """
+    def read(self, space: str, ask: Callable[[View], T]) -> T:
+        """Return what ``ask`` reads from a view, looking again where the journal was replaced meanwhile."""
         for attempt in self._attempts():
             try:
-                if first is not None:
-                    first()
                 self.look()
                 with self.view(space) as view:
                     return ask(view)

@@ -24,7 +24,7 @@ from rawthink_local.lookup import OVERLAY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from io import BufferedReader
+    from io import FileIO
 
     from rawthink_local.journal import Journal
     from rawthink_local.lookup import RowIndex
@@ -50,7 +50,7 @@ class View:
         self._journal = journal
         self._index = index
         self.space = space
-        self._file: BufferedReader | None = None
+        self._file: FileIO | None = None
         self._identity = (0, 0, 0)
         self._end = 0
         self._heads: dict[int, _Head] = {}
@@ -61,7 +61,7 @@ class View:
         if not any(self._identity[1:]):
             return self  # there is no journal yet
         with explained("reading", self._journal.path), suppress(FileNotFoundError):
-            self._file = self._journal.path.open("rb")
+            self._file = self._journal.path.open("rb", buffering=0)  # a row is shorter than a buffer
         state = os.fstat(self._file.fileno()) if self._file is not None else None
         if state is None or (state.st_dev, state.st_ino) != self._identity[1:]:
             self.close()
@@ -110,9 +110,12 @@ class View:
             return self._index.overlaid(position, length)
         if self._file is None:
             raise Moved
-        with explained("reading", self._journal.path):
+        try:  # many times a search, so without a context
             self._file.seek(position)
             return self._file.read(length)
+        except OSError:
+            with explained("reading", self._journal.path):
+                raise
 
     def _head(self, line: int) -> _Head:
         head = self._heads.get(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rawthink_conformance import ProviderConformance
-from rawthink_local import LocalSettings
+from rawthink_local.settings import LocalSettings
 from rawthink_local.provider import LocalProvider
 
 

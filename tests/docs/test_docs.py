@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from rawthink_conformance.listing import listing
 from rawthink_core import config, plugins
-from rawthink_local import LocalSettings
+from rawthink_local.settings import LocalSettings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

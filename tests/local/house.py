@@ -21,8 +21,8 @@ from rawthink_core.memory import Memory
 from rawthink_core.operations import Batch, parse
 from rawthink_core.provider import World
 from rawthink_core.vocabulary import DEFAULT_VOCABULARY
-from rawthink_local import LocalSettings
 from rawthink_local.provider import LocalProvider
+from rawthink_local.settings import LocalSettings
 from rawthink_local.store import Store, header_of
 
 if TYPE_CHECKING:

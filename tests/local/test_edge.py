@@ -190,10 +190,8 @@ def test_dates_are_exact_to_the_microsecond(index, moment):
 def test_a_field_that_is_not_indexed_is_refused(index):
     with pytest.raises(ValueError, match="'text' is not a field of the index"):
         index.apply([point(1, [1], text="secret")], [], {"commit": "a"})
-    with pytest.raises(ValueError, match="'text' is not a field of the index"):
-        index.patch({uid(1): {"text": "secret"}})
     with pytest.raises(ValueError, match="'colour' is not a field of the index"):
-        FieldFilter("colour", any_of=("red",))
+        index.search(asking(1), space="home", filters=[FieldFilter("colour", any_of=("red",))], limit=1)
     assert index.marker() is None
 
 
@@ -318,23 +316,6 @@ def test_points_without_words_and_the_marker_change_no_score(index):
     assert index.count("home") == index.size() == 220
 
 
-def test_a_patch_changes_and_removes_fields_and_keeps_the_words(index):
-    index.apply([point(1, [1], domain="music")], [], {"commit": "a"})
-    index.patch({uid(1): {"status": "ended", "retired_at": T, "domain": None}})
-    assert found(index, 1, filters=[FieldFilter("status", any_of=("active",))]) == set()
-    assert found(index, 1, filters=[FieldFilter("status", any_of=("ended",))]) == {uid(1)}
-    assert found(index, 1, filters=[FieldFilter("retired_at", gte=T, lt=T + 1)]) == {uid(1)}
-    assert found(index, 1, filters=[FieldFilter("domain", any_of=("music",))]) == set()
-    assert index.marker() == {"commit": "a"}
-
-
-def test_a_patch_of_an_unknown_point_is_passed_over(index):
-    index.apply(
-        [point(1, [1])], [], {"commit": "a"}, {uid(404): {"status": "ended"}, uid(1): {"status": "ended"}}
-    )
-    assert index.count("home", [FieldFilter("status", any_of=("ended",))]) == index.size() == 1
-
-
 def test_more_points_than_one_call_takes_all_arrive(index):
     count = 2 * edge._STEP + 1
     index.apply([point(n, [1]) for n in range(count)], [], {"commit": "a"})
@@ -359,7 +340,7 @@ def test_readers_and_a_writer_do_not_disturb_each_other(index):
     for reader in readers:
         reader.start()
     for n in range(100):
-        index.apply([point(1000 + n, [1])], [uid(1000 + n - 1)], {"n": n}, {uid(n % 50): {"status": "ended"}})
+        index.apply([point(1000 + n, [1])], [uid(1000 + n - 1)], {"n": n})
     ends.set()
     for reader in readers:
         reader.join()
@@ -448,8 +429,7 @@ def test_packing_changes_neither_hits_nor_scores_nor_the_marker(tmp_path, packs_
             index.search(asking(1, 13), space="home", filters=[FieldFilter("date", gte=T + 50)], limit=20)
             == before
         )
-        index.patch({uid(60): {"date": T}})
-        index.apply([point(61, [8])], [uid(62)], {"commit": "b"})
+        index.apply([point(60, [1], date=T), point(61, [8])], [uid(62)], {"commit": "b"})
         assert {uid(60), uid(61), uid(62)}.isdisjoint(
             found(index, 1, filters=[FieldFilter("date", gte=T + 50)])
         )
@@ -557,7 +537,6 @@ def test_a_failure_between_points_and_marker_leaves_the_old_marker_and_repeating
         [point(n, [1]) for n in range(3, 3 + 2 * edge._STEP)],
         [uid(1)],
         {"commit": "b"},
-        {uid(2): {"status": "ended"}},
     )
     steps = 0
     for survives in itertools.count():
@@ -574,9 +553,8 @@ def test_a_failure_between_points_and_marker_leaves_the_old_marker_and_repeating
         else:
             break
     index._shard = index._shard.inner
-    assert steps == 6  # one to announce the deletes, one to delete, two to write, one to patch, one to mark
+    assert steps == 5  # one to announce the deletes, one to delete, two to write, one to mark
     assert (index.marker(), index.size()) == ({"commit": "b"}, 1 + 2 * edge._STEP)
-    assert index.count("home", [FieldFilter("status", any_of=("ended",))]) == 1
     index.close()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 
 import pytest
 
 from rawthink_core.errors import BackendUnavailable, StoreTooNew
-from rawthink_local import LocalSettings
+from rawthink_local import served
 from rawthink_local.provider import LocalProvider
+from rawthink_local.settings import LocalSettings
 
 from .house import RULES, finds, memory_at, note, row, store_at, thing, world_at
 
@@ -150,11 +152,8 @@ async def test_reindexing_builds_both_indexes_from_the_journal(tmp_path):
 
 async def test_a_search_index_that_has_no_engine_is_a_failure_and_the_rest_works(tmp_path, monkeypatch):
     record(tmp_path, "sentence one")
-
-    def missing():
-        raise BackendUnavailable("Searching needs qdrant-edge: pip install 'rawthink[local]'")
-
-    monkeypatch.setattr("rawthink_local.edge._engine", missing)
+    without = "import sys; sys.modules['qdrant_edge'] = None; from rawthink_local.serving import main; main()"
+    monkeypatch.setattr(served, "COMMAND", [sys.executable, "-c", without])
     async with memory_at(tmp_path) as memory:
         with pytest.raises(BackendUnavailable, match="pip install"):
             await memory.search("sentence")

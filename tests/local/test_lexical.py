@@ -19,11 +19,12 @@ import pytest
 from rawthink_core.clock import ManualClock
 from rawthink_core.errors import BackendUnavailable
 from rawthink_core.operations import Forget, Scope
-from rawthink_local import building, lexical
+from rawthink_local import building, lexical, replica
 from rawthink_local.building import Builder
-from rawthink_local.edge import EdgeIndex, IndexDamaged
+from rawthink_local.edge import IndexDamaged
 from rawthink_local.erasure import forget
 from rawthink_local.lexical import Lexical
+from rawthink_local.served import ServedIndex
 
 from .house import RULES, SPACE, START, eventually, finds, memory_at, note, python, row, store_at, thing
 
@@ -47,7 +48,7 @@ def slot_of(memory) -> Path:
 @pytest.fixture
 def slow_builds(monkeypatch):
     """Let every backlog count as large, so that another process works it off."""
-    monkeypatch.setattr(lexical, "BACKLOG", 0)
+    monkeypatch.setattr(replica, "BACKLOG", 0)
 
 
 async def whole(memory, words):
@@ -119,14 +120,14 @@ async def test_an_engine_that_fails_in_a_search_is_asked_once_more_and_then_rais
     record(tmp_path, "sentence one")
     async with memory_at(tmp_path) as memory:
         assert await finds(memory, "sentence") == ["sentence one"]
-        search, failures = EdgeIndex.search, [IndexDamaged("it broke")]
+        search, failures = ServedIndex.search, [IndexDamaged("it broke")]
 
         def broken(self, *arguments, **more):
             if failures:
                 raise failures.pop()
             return search(self, *arguments, **more)
 
-        monkeypatch.setattr(EdgeIndex, "search", broken)
+        monkeypatch.setattr(ServedIndex, "search", broken)
         assert await finds(memory, "sentence") == ["sentence one"]
         failures += [BackendUnavailable("the disk is full")]
         with pytest.raises(BackendUnavailable, match="the disk is full"):
@@ -140,10 +141,10 @@ async def test_other_text_rules_build_the_index_anew(tmp_path, monkeypatch):
     record(tmp_path, "sentence one")
     async with memory_at(tmp_path) as memory:
         await finds(memory, "sentence")
-    monkeypatch.setattr(lexical, "TEXT_RULES", "of another version")
+    monkeypatch.setattr(replica, "TEXT_RULES", "of another version")
     async with memory_at(tmp_path) as memory:
         assert await finds(memory, "sentence") == ["sentence one"]
-        assert engine_of(memory)._index.marker()["rules"] == "of another version"
+        assert engine_of(memory)._replica._index.marker()["rules"] == "of another version"
 
 
 async def test_a_journal_that_was_replaced_or_repaired_is_indexed_anew(tmp_path):
@@ -193,12 +194,12 @@ async def test_a_file_that_is_read_in_place_is_found_as_it_is_now(tmp_path):
         assert engine_of(memory).size() == 3
     async with memory_at(tmp_path) as memory:
         assert set(await finds(memory, "sentence")) == {"sentence two", "sentence three"}
-        index = engine_of(memory)._index
+        index = engine_of(memory)._replica._index
         await memory.record(
             entities=[thing("mine")], observations=[{"entity": "mine", "text": "sentence four"}]
         )
         assert set(await finds(memory, "sentence")) == {"sentence two", "sentence three", "sentence four"}
-        assert engine_of(memory)._index is index, "adopted as it was read, so nothing was built anew"
+        assert engine_of(memory)._replica._index is index, "adopted as it was read, so nothing was built anew"
         foreign(tmp_path, "sentence five")
         assert len(await finds(memory, "sentence")) == 3
 
@@ -267,7 +268,7 @@ async def test_a_backlog_is_handed_over_and_answers_say_so_until_they_are_whole(
         assert not page.items
         assert (await memory.graph("Redis")).degraded is None  # what needs no search does not wait
         assert "index" in row(await memory.health(), "search").detail
-        monkeypatch.setattr(lexical, "BACKLOG", 1 << 20)
+        monkeypatch.setattr(replica, "BACKLOG", 1 << 20)
         found, said = await whole(memory, "sentence")
         assert len(found) == 50
         assert all(text.startswith("index ") for text in said)
@@ -278,7 +279,7 @@ async def test_the_builder_reads_the_file_of_another_server_too(tmp_path, slow_b
     foreign(tmp_path, "sentence one", "sentence two")
     async with memory_at(tmp_path) as memory:
         assert (await memory.search("sentence")).degraded
-        monkeypatch.setattr(lexical, "BACKLOG", 1 << 20)
+        monkeypatch.setattr(replica, "BACKLOG", 1 << 20)
         found, _ = await whole(memory, "sentence")
         assert set(found) == {"sentence one", "sentence two"}
 
@@ -296,7 +297,7 @@ async def test_a_builder_that_is_killed_is_visible_and_started_again(tmp_path, s
         assert engine_of(memory)._builder is builder, "not again and again"
         monkeypatch.setattr(lexical, "_RETRY_SECONDS", 0.0)
         assert (await memory.search("sentence")).degraded.startswith("index ")
-        monkeypatch.setattr(lexical, "BACKLOG", 1 << 20)
+        monkeypatch.setattr(replica, "BACKLOG", 1 << 20)
         found, _ = await whole(memory, "sentence")
         assert len(found) == 50
 
@@ -343,8 +344,8 @@ async def test_a_builder_whose_parent_is_killed_ends_by_itself(tmp_path):
     record(tmp_path, *(f"sentence {n}" for n in range(20)))
     code = """
 import asyncio
-from rawthink_local import lexical, building
-lexical.BACKLOG = 0
+from rawthink_local import replica
+replica.BACKLOG = 0
 
 async def main():
     async with memory_at(Path(sys.argv[1])) as memory:

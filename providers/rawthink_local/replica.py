@@ -1,0 +1,234 @@
+"""This process's replica of the search index: the slot it lies in, and how far it has come in the journal."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from rawthink_core.commits import encode
+from rawthink_core.errors import BackendUnavailable
+from rawthink_core.text import TEXT_RULES
+from rawthink_local.edge import EdgeIndex, IndexDamaged, has_index
+from rawthink_local.lines import Line, Moved, lines_of
+from rawthink_local.lookup import OVERLAY
+from rawthink_local.points import Changes, PointMaker, filters_of
+from rawthink_local.replicas import Slot, copy_from_free_slot, take_slot
+from rawthink_local.served import ServedIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import date
+    from pathlib import Path
+
+    from rawthink_core.clock import Clock
+    from rawthink_core.selection import Selection
+    from rawthink_local.lines import Stamp
+    from rawthink_local.store import Store
+
+log = logging.getLogger("rawthink.local")
+
+Index: TypeAlias = "EdgeIndex | ServedIndex"
+
+BACKLOG = 512 * 2**10  # bytes of journal that are applied on the spot: about a thousand observations
+_PIECE = 128 * 2**10
+_PIECES_A_LOOK = 4
+_LINES_A_LOOK = 1_000  # applied since it was last asked whether packing is worth it
+
+
+class Replica:
+    """One slot and the index in it. Not safe to share between threads."""
+
+    def __init__(
+        self, store: Store, root: Path, clock: Clock, opener: Callable[[Path], Index] = ServedIndex.open
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._clock = clock
+        self._opener = opener
+        self._makes = PointMaker(store)
+        self._index: Index | None = None
+        self._generation = ""
+        self._position = 0
+        self._overlaid = ""
+        self._passages = False  # whether it ever held any: without, nobody need ask what a hit is
+        self._applied = 0
+        self._touched: date | None = None
+        self.slot: Slot | None = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether the index is open."""
+        return self._index is not None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def _take(self) -> Slot:
+        if self.slot is None:
+            self.slot = take_slot(self._root, self._clock.now(), generation=self._generation)
+        return self.slot
+
+    def open(self) -> None:
+        """Take a slot and open its index, or the copy of another one's; make it where there is none."""
+        self._generation = self._store.generation()
+        slot = self._take()
+        if self._store.index.end > BACKLOG:
+            copy_from_free_slot(slot)
+        try:
+            self._index = self._opener(slot.folder)
+        except IndexDamaged as error:
+            log.info("%s. It is built anew.", error)
+            slot.empty(self._clock.now(), generation=self._generation)
+            self._index = self._opener(slot.folder)
+        marker = self._index.marker() or {}
+        self._position = int(marker.get("position", 0))
+        self._overlaid = str(marker.get("overlay", ""))
+        self._passages = bool(marker.get("passages", 0))
+
+    def close_index(self) -> None:
+        """Flush and close the index; the slot stays this process's."""
+        index, self._index = self._index, None
+        if index is not None:
+            with suppress(BackendUnavailable):  # the next to open it will notice
+                index.close()
+
+    def let_go(self) -> None:
+        """Close the index and release the slot. May be called again."""
+        self.close_index()
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            with suppress(BackendUnavailable):  # its lock is free all the same
+                slot.release(self._clock.now())
+
+    def start_over(self) -> None:
+        """Delete the index and make an empty one."""
+        self.close_index()
+        self._generation = self._store.generation()
+        try:
+            self._take().empty(self._clock.now(), generation=self._generation)
+        except BackendUnavailable:  # the whole folder was deleted, its lock included
+            self.let_go()
+            self._take().empty(self._clock.now(), generation=self._generation)
+        self._index = self._opener(self._take().folder)
+        self._position, self._overlaid, self._passages = 0, "", False
+        self._makes = PointMaker(self._store)
+
+    # --- keeping up -----------------------------------------------------------------------------
+
+    def fits(self) -> bool:
+        """Tell whether the index belongs to this journal, these text rules and this foreign file."""
+        assert self._index is not None  # noqa: S101 - the caller opened it
+        assert self.slot is not None  # noqa: S101 - see above
+        marker = self._index.marker()
+        if marker is None:
+            return True
+        if not has_index(self.slot.folder):
+            return False  # deleted under it
+        if marker.get("rules") != TEXT_RULES or self._position > self._store.index.end:
+            return False
+        return self._overlay_fits() and marker.get("stamp") == self._stamp()
+
+    def _overlay_fits(self) -> bool:
+        """Tell whether what was indexed of the foreign file is what is read of it now, or was adopted."""
+        overlay = self._store.overlay
+        if self._overlaid in ("", overlay.request if overlay is not None else ""):
+            return True
+        adopted = self._store.adopted()
+        if adopted is None or adopted.request != self._overlaid:
+            return False
+        self._overlaid = ""
+        return True
+
+    def _stamp(self) -> str:
+        with self._store.journal.opened() as file:
+            return "" if file is None else _text(self._position, file.stamp(self._position))
+
+    def behind(self) -> int:
+        """Return how many bytes wait to be applied."""
+        overlay = self._store.overlay
+        waiting = 0
+        if overlay is not None and overlay.request != self._overlaid:
+            waiting = len(self._store.index.overlay_line)
+        return self._store.index.end - self._position + waiting
+
+    def apply(self) -> Iterator[int]:
+        """Apply what waits, piece by piece, yielding the number of points after each. Raises Moved."""
+        assert self._index is not None  # noqa: S101 - the caller opened it
+        index = self._store.index
+        end, identity = index.end, index.identity
+        with self._store.journal.opened() as file:
+            if file is not None and (file.state.st_dev, file.state.st_ino) != identity[1:]:
+                raise Moved
+            while file is not None and self._position < end:
+                start = self._position
+                lines, rest = lines_of(file.read(start, min(end, start + _PIECE)), start)
+                if not lines:
+                    lines, rest = lines_of(file.read(start, end), start)  # a long line
+                if rest == start:
+                    raise Moved  # cut short meanwhile
+                self._write(self._makes.changes(lines), rest, _text(rest, file.stamp(rest)))
+                self._applied += len(lines)
+                yield self._index.size()
+        overlay = self._store.overlay
+        if overlay is not None and overlay.request != self._overlaid:
+            self._overlaid = overlay.request
+            line = Line(OVERLAY, encode(overlay).rstrip(b"\n"))
+            self._write(self._makes.changes([line]), self._position, self._stamp())
+            yield self._index.size()
+
+    def _write(self, changes: Changes, position: int, stamp: str) -> None:
+        assert self._index is not None  # noqa: S101 - the caller opened it
+        points = changes.points.values()
+        self._passages = self._passages or any(point.fields["kind"] == "passage" for point in points)
+        marker: dict[str, str | int] = {
+            "rules": TEXT_RULES,
+            "position": position,
+            "stamp": stamp,
+            "overlay": self._overlaid,
+            "passages": int(self._passages),
+        }
+        self._index.apply(points, changes.deletes, marker)
+        self._position = position
+
+    def tidy(self) -> None:
+        """Do what can wait for a quiet moment: note that the slot is in use, pack where that is worth it."""
+        now = self._clock.now()
+        if self.slot is not None and self._touched != now.date():
+            self._touched = now.date()
+            self.slot.touch(now)
+        if self._index is not None and self._applied >= _LINES_A_LOOK:
+            self._applied = 0
+            self._index.pack()
+
+    def build(self) -> Iterator[int]:
+        """Work off the whole backlog, packing on the way; yield the number of points so far."""
+        self.open()
+        if not self.fits():
+            self.start_over()
+        assert self._index is not None  # noqa: S101 - just opened
+        for number, done in enumerate(self.apply(), 1):
+            if number % _PIECES_A_LOOK == 0:
+                self._index.pack()
+            yield done
+        self._index.pack()
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def search(
+        self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int
+    ) -> list[tuple[str, float, str]]:
+        """Return ids, scores and kinds, best first; nothing where the index is not open."""
+        if self._index is None:
+            return []
+        filters = filters_of(chosen)
+        return self._index.search(
+            terms, space=chosen.space, filters=filters, limit=depth, kinds=self._passages
+        )
+
+    def size(self) -> int:
+        """Return the number of points, 0 while the index is not open."""
+        return self._index.size() if self._index is not None else 0
+
+
+def _text(position: int, stamp: Stamp) -> str:
+    return f"{stamp.device}|{stamp.inode}|{stamp.tail}" if position else ""
