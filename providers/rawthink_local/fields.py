@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Terms: TypeAlias = "tuple[Sequence[int], Sequence[float]]"
 Value: TypeAlias = "str | int | list[str]"
 
-#: What a point may carry and a filter may name; each is indexed when the folder is made.
+#: What a point may carry and a filter may name.
 KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session")
 INTEGERS: Final = ("date", "recorded_at", "retired_at", "valid_from", "valid_to")
 
@@ -30,7 +30,7 @@ class FieldFilter(NamedTuple):
     """A condition on one field; all conditions of a search must hold.
 
     Words match ``any_of`` (a list, such as tags, by any of its items; no words match nothing); integers match
-    ``gte`` ≤ value < ``lt``, exactly within ±2**53. A point without the field matches only if ``or_missing``.
+    ``gte`` ≤ value < ``lt``, exactly within ±2**53, and with ``or_missing`` where a point has no such field.
     """
 
     field: str
@@ -51,3 +51,12 @@ def check_fields(fields: Iterable[str]) -> None:
     for field in fields:
         if field not in KEYWORDS and field not in INTEGERS:
             raise ValueError(f"{field!r} is not a field of the index: {', '.join((*KEYWORDS, *INTEGERS))}")
+
+
+def facets(fields: Mapping[str, Value]) -> list[str]:
+    """Return the words of a point as ``field=word``: all of them are one field of the engine."""
+    found = []
+    for field in KEYWORDS:
+        value = fields.get(field, [])
+        found += [f"{field}={word}" for word in (value if isinstance(value, list) else [value])]
+    return found

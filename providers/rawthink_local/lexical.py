@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local import replica
 from rawthink_local.building import Builder
-from rawthink_local.edge import IndexDamaged
+from rawthink_local.engine import IndexDamaged
 from rawthink_local.files import make_folder
 from rawthink_local.lines import Moved
 from rawthink_local.replica import Replica

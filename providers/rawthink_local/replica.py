@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from rawthink_core.commits import encode
 from rawthink_core.errors import BackendUnavailable
 from rawthink_core.text import TEXT_RULES
-from rawthink_local.edge import EdgeIndex, IndexDamaged, has_index
+from rawthink_local.edge import EdgeIndex, has_index
+from rawthink_local.engine import IndexDamaged
 from rawthink_local.lines import Line, Moved, lines_of
 from rawthink_local.lookup import OVERLAY
 from rawthink_local.points import Changes, PointMaker, filters_of

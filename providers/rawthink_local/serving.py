@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Final
 
 from rawthink_core.errors import BackendUnavailable
-from rawthink_local.edge import EdgeIndex, IndexBusy
+from rawthink_local.edge import EdgeIndex
+from rawthink_local.engine import IndexBusy
 from rawthink_local.files import explained, make_folder
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ _BUSY_SECONDS: Final = 5.0  # a process whose parent was killed flushes before i
 def _lock(file: IO[bytes]) -> bool:
     """Lock a file until this process ends, if nobody else has.
 
-    The engine lets go of its own lock before all is flushed. Not by `filelock`: its import alone takes longer than
-    all that a search waits for here.
+    The engine lets go of its own lock before all is flushed. Not by `filelock`: a first search would wait
+    longer for its import than for all the rest.
     """
     try:
         if sys.platform == "win32":

@@ -21,7 +21,7 @@ from rawthink_core.errors import BackendUnavailable
 from rawthink_core.operations import Forget, Scope
 from rawthink_local import building, lexical, replica
 from rawthink_local.building import Builder
-from rawthink_local.edge import IndexDamaged
+from rawthink_local.engine import IndexDamaged
 from rawthink_local.erasure import forget
 from rawthink_local.lexical import Lexical
 from rawthink_local.served import ServedIndex

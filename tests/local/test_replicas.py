@@ -14,7 +14,8 @@ import pytest
 
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local import replicas
-from rawthink_local.edge import EdgeIndex, IndexPoint, has_index
+from rawthink_local.edge import EdgeIndex, has_index
+from rawthink_local.fields import IndexPoint
 from rawthink_local.replicas import KEPT, copy_from_free_slot, drop_free_slots, take_slot
 
 NOW = datetime(2027, 1, 15, 12, tzinfo=UTC)
@@ -42,7 +43,8 @@ def take(root):
 HOLDER = """
 import pathlib, sys
 from datetime import UTC, datetime
-from rawthink_local.edge import EdgeIndex, IndexPoint
+from rawthink_local.edge import EdgeIndex
+from rawthink_local.fields import IndexPoint
 from rawthink_local.replicas import take_slot
 
 slot = take_slot(pathlib.Path(sys.argv[1]), datetime(2027, 1, 15, 12, tzinfo=UTC))
@@ -323,7 +325,7 @@ def test_a_copy_takes_no_more_room_than_its_source(take):
     def room(folder):
         return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
-    assert room(second.folder) < 2 * room(first.folder)
+    assert room(second.folder) < 2 * room(first.folder) + (1 << 20), "of 200 MB that the files seem to hold"
     for path in first.folder.rglob("*"):
         if path.is_file():
             assert (second.folder / path.relative_to(first.folder)).read_bytes() == path.read_bytes()

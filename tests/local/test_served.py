@@ -16,7 +16,8 @@ import pytest
 
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local import served
-from rawthink_local.edge import EdgeIndex, IndexBusy, IndexDamaged
+from rawthink_local.edge import EdgeIndex
+from rawthink_local.engine import IndexBusy, IndexDamaged
 from rawthink_local.fields import FieldFilter, IndexPoint
 from rawthink_local.served import IndexLost, ServedIndex
 
