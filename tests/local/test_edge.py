@@ -227,6 +227,7 @@ _filters = st.lists(
         st.builds(
             FieldFilter,
             st.sampled_from(["date", "retired_at"]),
+            any_of=st.none(),
             gte=st.none() | st.integers(T - 4, T + 4),
             lt=st.none() | st.integers(T - 4, T + 4),
             or_missing=st.booleans(),
