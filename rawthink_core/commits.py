@@ -69,7 +69,7 @@ class Header:
 
 def digest(batch: Batch) -> str:
     """Return a digest of what a batch asks for: the same id with another digest is refused."""
-    body = batch.model_dump_json(exclude={"id", "provenance"}, exclude_defaults=True, warnings=False)
+    body = batch.model_dump_json(exclude={"id", "provenance"}, exclude_defaults=True)
     return hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """The frame of every request and answer: closed models, the scope, and faults that name their place.
 
 An unknown argument or a wrong type is a fault, and `parse` turns all faults of a request into one
-`InvalidRequest`. Times may be given as people write them; providers call ``in_zone`` first and then see
-aware UTC times only.
+`InvalidRequest`. Times and words may be given as people write them; providers call ``canonical`` first and
+then see aware UTC times, and words of the vocabulary, only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from zoneinfo import ZoneInfo
 
+    from rawthink_core.model import Rules
+
 MAX_ITEMS = 1_000
 MAX_BYTES = 16 * 1024 * 1024
 MAX_LIMIT = 100
@@ -29,6 +31,13 @@ class Request(BaseModel):
     """Base of what callers send: immutable and closed. Built at its first use, not at start-up."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    def canonical(self, rules: Rules) -> Self:
+        """Return this request as a store takes it: times in UTC, words as the vocabulary has them.
+
+        Raises InvalidRequest with every word that is outside the vocabulary.
+        """
+        return self.in_zone(rules.zone)
 
     def in_zone(self, zone: ZoneInfo) -> Self:
         """Return this request with every point in time made an aware UTC instant."""

@@ -17,10 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rawthink_core.clock import iso
+from rawthink_core.model import Rules
 from rawthink_core.planning import Planner
 from rawthink_core.slice import Facts, Needs, Slice
 from rawthink_core.validation import prepare
-from rawthink_core.work import Rules, Work
+from rawthink_core.work import Work
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -154,8 +154,8 @@ class Memory(Verbs):
         """Retire beliefs, say why, and link what replaces them. Nothing is destroyed.
 
         ``targets`` are objects with the fields of `Target`, ``successor`` one of `Successor`. ``cause`` is
-        ``corrected`` (it never was so) or ``changed`` (it was so until ``effective``). With ``fields``, it
-        changes fields of one entity. Raises as `record`.
+        ``corrected`` (it never was so) or ``changed`` (it was so until ``effective``, by default now, and the
+        successor is from then on). With ``fields``, it changes fields of one entity. Raises as `record`.
         """
         change: dict[str, Any] = {
             "targets": targets,
@@ -190,9 +190,9 @@ class Memory(Verbs):
     ) -> RecordReceipt:
         """Record a decision with its reasons and what was rejected ("option — why").
 
-        Deciding again under the same ``name`` ends what was decided before; ``supersedes`` names another
-        decision that this one replaces. The receipt's ``advice`` says when something decided now was
-        rejected before. Raises as `record`.
+        Deciding again under the same ``name`` ends what was decided before and holds from then on (from
+        ``valid_from``, by default now); ``supersedes`` names another decision that this one replaces. The
+        receipt's ``advice`` says when something decided now was rejected before. Raises as `record`.
         """
         batch = decisions.decision_batch(
             batch_id or self._ids.new(),

@@ -7,19 +7,31 @@ finds. All are immutable values with aware UTC times. Nothing here touches a sto
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from rawthink_core.clock import EPOCH
 from rawthink_core.errors import ConfigError, InvalidRequest
 from rawthink_core.text import surrogate_at
-from rawthink_core.vocabulary import Epistemic, ObservationKind, Status, Visibility
+from rawthink_core.vocabulary import (
+    OBSERVATION_KINDS,
+    STATUSES,
+    Epistemic,
+    ObservationKind,
+    Status,
+    Visibility,
+    known_word,
+    unknown,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+    from rawthink_core.vocabulary import Vocabulary
 
 ItemKind = Literal["entity", "observation", "relation", "passage"]
 
@@ -65,8 +77,35 @@ def _parse_iso(text: str) -> datetime | date:
 Text = Annotated[str, BeforeValidator(_refuse_surrogates)]
 """Any Unicode text, kept verbatim; a lone surrogate is refused."""
 
-When = Annotated[datetime | date, PlainValidator(parse_time)]
+
+def _written(value: date) -> str:
+    return value.isoformat().replace("+00:00", "Z")
+
+
+When = Annotated[
+    datetime | date, PlainValidator(parse_time), PlainSerializer(_written, return_type=str, when_used="json")
+]
 """A time as people write it: `moment` makes it an instant."""
+
+
+def _one_of(what: str, allowed: Collection[str]) -> BeforeValidator:
+    """Return a validator that folds a word into a closed list, or says what is allowed and what is near."""
+
+    def folded(word: object) -> object:
+        if not isinstance(word, str):
+            return word
+        if (known := known_word(word, allowed)) is None:
+            raise ValueError(unknown(what, word, allowed))
+        return known
+
+    return BeforeValidator(folded)
+
+
+StatusWord = Annotated[Status, _one_of("status", STATUSES)]
+"""A status to filter by, as people write it."""
+
+KindWord = Annotated[ObservationKind, _one_of("observation kind", OBSERVATION_KINDS)]
+"""A kind of observation to filter by, as people write it."""
 
 
 def moment(value: datetime | date, zone: ZoneInfo, *, end_of_day: bool = False) -> datetime:
@@ -99,6 +138,14 @@ def zone_named(name: str) -> ZoneInfo:
         raise ConfigError(
             f"timezone {name!r} is not an IANA zone name such as Europe/Istanbul or Asia/Shanghai"
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a store judges by: its vocabulary, and the zone of naive times."""
+
+    vocabulary: Vocabulary
+    zone: ZoneInfo
 
 
 # --- nouns --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from rawthink_core.entities import Entities
 from rawthink_core.errors import AlreadyRevised, Fault, InvalidRequest, NotFound, quoted
 from rawthink_core.identity import observation_id, passage_id, relation_id
 from rawthink_core.revising import Reviser
-from rawthink_core.rows import Row, State, compact
+from rawthink_core.rows import Row, State, begins, compact
 from rawthink_core.text import same_text
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _AHEAD = 16  # how many further ids are asked for at once where one was erased
 
 
-def _claim_of(row: Row) -> tuple[str | None, ...]:
-    """Return what makes an observation or a relation of a batch the same as another."""
+def _claims_of(row: Row) -> list[tuple[str | None, ...]]:
+    """Return what makes an observation or a relation of a batch the same as another: one in common."""
     if row["op"] == "relation":
-        return row["source"], row["type"], row["target"]
-    return row["entity"], row["kind"], same_text(row["text"]), row["valid_from"]
+        return [(row["source"], row["type"], row["target"])]
+    return [(row["entity"], row["kind"], same_text(row["text"]), begin) for begin in begins(row)]
 
 
 class Planner:
@@ -117,11 +117,12 @@ class Planner:
             "text": item.text,
             "valid_from": item.valid_from,
             "valid_to": item.valid_to,
+            "assumed": None,
         }
         same = [
             state
             for state in self.known.observations(owner, same_text(item.text))
-            if state.row["kind"] == item.kind and state.valid_from == item.valid_from
+            if state.row["kind"] == item.kind and item.valid_from in begins(state.row)
         ]
         return self._claim(
             row,
@@ -134,7 +135,7 @@ class Planner:
         if (standing := next((state for state in same if state.active), None)) is not None:
             self.rows.append({"op": "same", "of": standing.kind, "id": standing.id})
             return standing.id
-        if (own := self._claims.get(_claim_of(row))) is not None:
+        if (own := self.claimed(row)) is not None:
             return own
         row["id"] = self._free_id(mint, {state.id for state in same})
         self.create(row)
@@ -154,8 +155,8 @@ class Planner:
         """Create what a complete row says."""
         self.rows.append(row)
         self._new[row["id"]] = row
-        if row["op"] != "passage":
-            self._claims.setdefault(_claim_of(row), row["id"])
+        for claim in _claims_of(row) if row["op"] != "passage" else ():
+            self._claims.setdefault(claim, row["id"])
 
     def new_row(self, item_id: str) -> Row | None:
         """Return the row that this batch creates under an id."""
@@ -163,7 +164,9 @@ class Planner:
 
     def claimed(self, row: Row) -> str | None:
         """Return the id of what this batch creates and that claims the same as ``row``."""
-        return None if row["op"] == "passage" else self._claims.get(_claim_of(row))
+        if row["op"] == "passage":
+            return None
+        return next((own for claim in _claims_of(row) if (own := self._claims.get(claim))), None)
 
     def _relation(self, item: RelationItem) -> None:
         source = self.end(f"{item.where}.source", item.source)

@@ -191,7 +191,10 @@ class Provider(Protocol):
         ...
 
     async def health(self) -> Health:
-        """Say how the store is, and how to mend what is not well. Works on a store that can't be opened."""
+        """Say how the store is, and how to mend what is not well.
+
+        Works on a store that can't be opened, and before `open`: it creates nothing then.
+        """
         ...
 
 

@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
+from rawthink_core.errors import Fault, InvalidRequest
 from rawthink_core.frame import MAX_LIMIT, MAX_SCAN, Answer, Scoped
-from rawthink_core.model import Entity, Hit, Item, Observation, Passage, Relation, Text, When
-from rawthink_core.vocabulary import ObservationKind, Status
+from rawthink_core.model import (
+    Entity,
+    Hit,
+    Item,
+    KindWord,
+    Observation,
+    Passage,
+    Relation,
+    StatusWord,
+    Text,
+    When,
+)
+
+if TYPE_CHECKING:
+    from rawthink_core.model import Rules
 
 
 class Filters(Scoped):
-    """What `search` and `scan` may narrow by. An item without a filtered field does not match."""
+    """What `search` and `scan` may narrow by. An item without a filtered field does not match.
+
+    Words outside the vocabulary are refused: nothing could ever match them.
+    """
 
     items: tuple[Literal["entity", "observation", "relation", "passage"], ...] = ()
-    observation_kinds: tuple[ObservationKind, ...] = ()
+    observation_kinds: tuple[KindWord, ...] = ()
     entity_types: tuple[Text, ...] = ()
     domains: tuple[Text, ...] = ()
     tags: tuple[Text, ...] = ()
     sessions: tuple[Text, ...] = ()
     since: When | None = None
     until: When | None = None
-    statuses: tuple[Status, ...] = ("active",)
+    statuses: tuple[StatusWord, ...] = ("active",)
     as_of: When | None = None
     valid_at: When | None = None
+
+    def canonical(self, rules: Rules) -> Self:
+        """Return this request with its times in UTC and its entity types and domains folded."""
+        words, faults = rules.vocabulary, list[Fault]()
+        changed: dict[str, tuple[str, ...]] = {}
+        for field, given, fold, why in (
+            ("entity_types", self.entity_types, words.entity_type, words.unknown_entity_type),
+            ("domains", self.domains, words.domain, words.unknown_domain),
+        ):
+            known = {word: fold(word) for word in given}
+            faults += [Fault(f"{field}.{n}", why(w)) for n, w in enumerate(given) if known[w] is None]
+            if given:
+                changed[field] = tuple(word for word in known.values() if word is not None)
+        if faults:
+            raise InvalidRequest(faults)
+        return super().canonical(rules).model_copy(update=changed)
 
 
 class SearchQuery(Filters):
@@ -91,7 +124,7 @@ class GraphQuery(Scoped):
     ids: tuple[Text, ...] = ()
     names: tuple[Text, ...] = ()
     depth: int = Field(default=1, ge=0, le=5)
-    statuses: tuple[Status, ...] = ("active",)
+    statuses: tuple[StatusWord, ...] = ("active",)
     as_of: When | None = None
     limit: int = Field(default=200, ge=1, le=MAX_SCAN)  # relations at most
 

@@ -19,6 +19,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -186,22 +187,31 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
 
 
 def _pem_blocks(text: str) -> Iterator[Secret]:
-    """Private keys from BEGIN to END, or as far as the key goes where the END is missing."""
-    ends = [match.end() for match in _re(_PEM_END).finditer(text)] if "PRIVATE KEY" in text else []
-    begins = list(_re(_PEM_BEGIN).finditer(text)) if "PRIVATE KEY" in text else []
+    """Private keys from BEGIN to the END that belongs to it, or as far as the key goes where there is none."""
+    if "PRIVATE KEY" not in text:
+        return
+    begins = list(_re(_PEM_BEGIN).finditer(text))
+    marks = [
+        *((match, True) for match in begins),
+        *((match, False) for match in _re(_PEM_END).finditer(text)),
+    ]
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for mark, opens in sorted(marks, key=lambda mark: mark[0].start()):
+        if opens:
+            opened.append(mark.start())
+        elif opened:
+            ends[opened.pop()] = mark.end()
     done = 0
-    for number, begin in enumerate(begins):
+    for begin, following in zip_longest(begins, begins[1:]):
         if begin.start() < done:
             continue
-        limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
-        index = bisect_left(ends, begin.end())
-        if index < len(ends) and ends[index] <= limit:
-            done = ends[index]
-        else:
-            rest = _re(_PEM_REST).match(text, begin.end(), limit)
-            done = rest.end() if rest else begin.end()
-            if done == begin.end():
+        if (end := ends.get(begin.start())) is None:
+            rest = _re(_PEM_REST).match(text, begin.end(), following.start() if following else len(text))
+            end = rest.end() if rest else begin.end()
+            if end == begin.end():
                 continue  # the line was only mentioned
+        done = end
         yield Secret("private-key", begin.start(), done)
 
 

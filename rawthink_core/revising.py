@@ -5,10 +5,11 @@ Part of the planner: `Reviser` runs after all items of a batch, so a successor m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rawthink_core.errors import AlreadyRevised, quoted
 from rawthink_core.identity import canonical_id, successor_id
+from rawthink_core.rows import begins
 from rawthink_core.text import same_text
 
 if TYPE_CHECKING:
@@ -153,18 +154,25 @@ class Reviser:
         first: State,
         effective: str | None,
     ) -> Row:
-        """Return the row of a successor, but for its id. What is left out is as in the first target."""
+        """Return the row of a successor, but for its id. What is left out is as in the first target.
+
+        A successor of what changed begins when that ended.
+        """
         old = first.row
         valid_from, valid_to = change.successor_times
-        if valid_from is None:
-            valid_from = change.effective if change.cause == "changed" else old.get("valid_from")
+        assumed = False
+        if valid_from is None and effective is not None:
+            valid_from, assumed = effective, change.effective is None
+        elif valid_from is None:
+            valid_from, assumed = old.get("valid_from"), bool(old.get("assumed"))
         if effective is None and valid_to is None:
             valid_to = old.get("valid_to")
         if valid_from is not None and valid_to is not None and valid_to <= valid_from:
-            self.plan.fault(
-                f"{change.where}.successor", f"ends at {valid_to}, not after {valid_from}, its start"
-            )
-        times = {"valid_from": valid_from, "valid_to": valid_to}
+            problem = f"ends at {valid_to}, not after {valid_from}, its start"
+            if assumed and effective is not None:
+                problem += "; say with `effective` when it changed"
+            self.plan.fault(f"{change.where}.successor", problem)
+        times: dict[str, Any] = {"valid_from": valid_from, "valid_to": valid_to}
         text = given.text if given.text is not None else old.get("text")
         match first.kind:
             case "relation":
@@ -179,6 +187,7 @@ class Reviser:
                 return {"op": "passage", **{name: old.get(name) for name in kept}, "text": text, **times}
             case _:
                 owner, said = ends.get("entity") or old["entity"], change.successor_kind or old["kind"]
+                times["assumed"] = assumed or None
                 return {"op": "observation", "entity": owner, "kind": said, "text": text, **times}
 
     def _successor(self, change: ChangeItem, states: list[State], row: Row) -> str | None:
@@ -190,6 +199,8 @@ class Reviser:
                 self.plan.fault(where, "says what the target says already")
                 return None
             self._link(standing, states[0].kind, retired)
+            if row["valid_from"] == self.plan.at:
+                self._begins_now(standing)
             return standing
         if row["op"] == "relation":
             leaving = frozenset(retired)
@@ -212,7 +223,8 @@ class Reviser:
         """Return the id of what says the same as ``row`` already, in the store or this batch."""
         if row["op"] == "observation":
             said = self.known.observations(row["entity"], same_text(row["text"]))
-            same = [s for s in said if (s.row["kind"], s.valid_from) == (row["kind"], row["valid_from"])]
+            begin = set(begins(row))
+            same = [s for s in said if s.row["kind"] == row["kind"] and begin.intersection(begins(s.row))]
         elif row["op"] == "relation":
             same = self.known.relations(row["source"], row["type"], row["target"])
         else:
@@ -241,10 +253,12 @@ class Reviser:
         self._end_decisions(old, self.plan.stated.get(new, []), "superseded by another decision")
 
     def _end_decisions(self, owner: str, said: list[str], reason: str | None) -> None:
-        """End the active `decided` and `because` of ``owner`` that were not said again just now."""
-        for state in self.known.decisions(owner):
-            if state.id in said or self.plan.retired(state.id):
-                continue
+        """End the active `decided` and `because` of ``owner`` that were not said again just now.
+
+        What was said instead holds from now on, where nobody states another begin.
+        """
+        former = [s for s in self.known.decisions(owner) if s.id not in said and not self.plan.retired(s.id)]
+        for state in former:
             decided = [item for item in said if self._kind(item) == "decided"]
             alike = [item for item in said if self._kind(item) == state.row["kind"]]
             heir = next(iter([*alike, *decided]), None)
@@ -258,6 +272,16 @@ class Reviser:
             # what was decided for later and ended before that never held
             valid_to = max(valid_to, state.valid_from or "")
             self.plan.retire(state, "ended", heir, reason, valid_to)
+        for item in said if former else ():
+            self._begins_now(item)
+
+    def _begins_now(self, item_id: str) -> None:
+        """Let what this batch says hold from its commit on, where nobody has stated another time."""
+        row, at = self.plan.new_row(item_id), self.plan.at
+        if row is None or row.get("valid_from") is not None:
+            return
+        if (ends := row.get("valid_to")) is None or ends > at:
+            row.update(valid_from=at, assumed=row["op"] == "observation" or None)
 
     def _kind(self, item_id: str) -> str:
         row = self.plan.new_row(item_id)

@@ -11,7 +11,7 @@ op         of               fields besides ``id``
 ========== ================ ==========================================================================
 entity     entity           name, entity_type, domain, epistemic, visibility, aliases, pinned, …
 field      entity           field, value, reason
-observation observation     entity, kind, text, valid_from, valid_to, supersedes
+observation observation     entity, kind, text, valid_from, valid_to, assumed, supersedes
 relation   relation         source, type, target, original_type, valid_from, valid_to, supersedes
 passage    passage          session, ordinal, key, text, speaker, tags, visibility, origin, valid_from
 retire     any but entity   of, status, superseded_by, reason, valid_to
@@ -20,7 +20,8 @@ same       any              of: said again, nothing changed
 forgotten  any              of: erased; the id is never used for something else
 ========== ================ ==========================================================================
 
-Any row may carry ``at``: its own ``recorded_at``, where restore or adoption settles it.
+Any row may carry ``at``: its own ``recorded_at``, where restore or adoption settles it. ``assumed`` says that
+nobody stated ``valid_from``: what was said took another's place, and holds from that commit on.
 """
 
 from __future__ import annotations
@@ -137,6 +138,12 @@ class State:
     def identity_keys(self) -> set[str]:
         """Return the identity keys of every name that an entity answers to."""
         return {identity_key(name) for name in self.names()}
+
+
+def begins(row: Row) -> tuple[str | None, ...]:
+    """Return the begins under which a row is the same as another: its own, and none where that is assumed."""
+    stated = row.get("valid_from")
+    return (None, stated) if row.get("assumed") else (stated,)
 
 
 def fold(rows: Iterable[Stamped], as_of: str | None = None) -> State | None:

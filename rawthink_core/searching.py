@@ -18,7 +18,7 @@ from rawthink_core.model import Hit, Why
 from rawthink_core.operations import SearchPage, SearchQuery
 from rawthink_core.ranking import REACH, Candidate, Place, Ranked, depth_for, fuse, grouped, order, spread
 from rawthink_core.selection import Selection, selection
-from rawthink_core.text import content_tokens, query_vector, text_tokens
+from rawthink_core.text import content_tokens, document_vector, query_vector, text_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -126,8 +126,9 @@ class _Search:
 
     def _needs_all(self, lexical: Retrieved) -> bool:
         """Tell whether the state of every item found matters, not only of those that reach the answer."""
-        query = self.query
-        past = self.chosen.as_of is not None and self.chosen.needs_entity  # no index knows former fields
+        query, chosen = self.query, self.chosen
+        # no index knows when a field had which value
+        past = chosen.as_of is not None and (chosen.needs_entity or "entity" in chosen.items)
         return lexical.passages is None or query.relevant_only or query.group is not None or past
 
     def _order(self, scores: dict[str, float], states: dict[str, State]) -> list[Ranked]:
@@ -154,7 +155,13 @@ class _Search:
 
     def _passes(self, states: Mapping[str, State], item: str) -> bool:
         state = states.get(item)
-        return state is not None and self.chosen.passes(state, owner_of(state, states))
+        if state is None or not self.chosen.passes(state, owner_of(state, states)):
+            return False
+        return self.chosen.as_of is None or state.kind != "entity" or self._was_called(state)
+
+    def _was_called(self, entity: State) -> bool:
+        """Tell whether an entity is found by a name that it had by then: an index holds later ones too."""
+        return not set(self.terms[0]).isdisjoint(document_vector(text_of(entity))[0])
 
 
 def owner_of(state: State, states: Mapping[str, State]) -> State | None:
@@ -200,9 +207,9 @@ def _candidate(
 
 
 def text_of(state: State) -> str:
-    """Return the text by which an item is found: an entity's is its names."""
+    """Return the text by which an item is found: an entity's is every name that it answers to."""
     if state.kind == "entity":
-        return "\n".join([state.value("name"), *state.value("aliases")])
+        return "\n".join(dict.fromkeys([state.value("name"), *state.value("aliases"), *state.names()]))
     return str(state.row.get("text", ""))
 
 

@@ -28,9 +28,9 @@ from itertools import chain, filterfalse
 from rawthink_core.stopwords import STOP_CHARACTERS, STOP_PAIRS
 from rawthink_core.tokens import LONGEST_TOKEN, normalized, root_of, stem_of, take_apart, word_grams
 
-# Goes into the fingerprint of every index. Raise it when a term, an id or a weight of any text changes; a
-# newer PyStemmer may change them too, and a test tells.
-TEXT_RULES = "text-1"
+# Goes into the fingerprint of every index. Raise it when a term, an id or a weight of any text changes, or
+# what the text of an item is (`searching.text_of`); a newer PyStemmer may change them too, and a test tells.
+TEXT_RULES = "text-2"
 
 # BM25 after Robertson & Zaragoza, "The Probabilistic Relevance Framework" (2009), section 3.4. The average
 # length is a constant, so that nothing recorded elsewhere can change an answer. It counts terms: 400 are a

@@ -72,9 +72,13 @@ class Check(Answer):
 
 
 class Health(Answer):
-    """How a store is. ``checks`` go from its files to its indexes."""
+    """How a store is. ``checks`` go from its files to its indexes.
+
+    ``exists`` is false where there is no store yet: it is ``down`` then, and opening would create it.
+    """
 
     status: Literal["ok", "degraded", "down"]
     location: str
     checks: tuple[Check, ...] = ()
     pending_embeddings: int = 0
+    exists: bool = True

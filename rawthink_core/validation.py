@@ -15,14 +15,21 @@ from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import moment
 from rawthink_core.operations import MAX_BYTES, MAX_ITEMS, Successor
 from rawthink_core.text import has_substance, identity_key, same_text
-from rawthink_core.vocabulary import CAUSES, EPISTEMICS, OBSERVATION_KINDS, VISIBILITIES, Vocabulary, unknown
+from rawthink_core.vocabulary import (
+    CAUSES,
+    EPISTEMICS,
+    OBSERVATION_KINDS,
+    VISIBILITIES,
+    Vocabulary,
+    known_word,
+    unknown,
+)
 from rawthink_core.work import (
     ChangeItem,
     EntityItem,
     ObservationItem,
     PassageItem,
     RelationItem,
-    Rules,
     TargetItem,
     Work,
 )
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
 
+    from rawthink_core.model import Rules
     from rawthink_core.operations import (
         Batch,
         Change,
@@ -47,6 +55,7 @@ if TYPE_CHECKING:
 def prepare(batch: Batch, rules: Rules) -> Work:
     """Return ``batch`` in canonical form with every fault that needs no store. Never raises for content."""
     work = Work(batch, rules)
+    work.by = _said_by(work)
     _check_size(work)
     for index, entity in enumerate(batch.entities):
         _entity(work, f"entities.{index}", entity)
@@ -59,6 +68,16 @@ def prepare(batch: Batch, rules: Rules) -> Work:
     for index, change in enumerate(batch.revisions):
         _change(work, f"revisions.{index}", change)
     return work
+
+
+def _said_by(work: Work) -> dict[str, Any] | None:
+    """Return the provenance of the batch as it is stored."""
+    given = work.batch.provenance
+    if given is None:
+        return None
+    at = _iso(work, "provenance.time", given.time)
+    said = given.model_dump(mode="json", exclude_none=True, exclude={"time"})
+    return said if at is None else said | {"time": at}
 
 
 def _check_size(work: Work) -> None:
@@ -136,12 +155,10 @@ def check_fields(
 
 
 def _word(work: Work, where: str, what: str, word: str, allowed: Sequence[str]) -> str:
-    if word in allowed:
-        return word
-    if (slug := word.strip().casefold()) in allowed:
-        return slug
-    work.fault(where, unknown(what, word, allowed))
-    return word
+    known = known_word(word, allowed)
+    if known is None:
+        work.fault(where, unknown(what, word, allowed))
+    return known or word
 
 
 def _observation(work: Work, where: str, given: NewObservation) -> None:

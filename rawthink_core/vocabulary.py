@@ -129,7 +129,7 @@ class Vocabulary:
             folded = Folded(target.removeprefix("<").strip(), turned=target.startswith("<"))
             if folded.type not in types:
                 raise ValueError(f"relation alias {alias!r}: {unknown('relation type', folded.type, types)}")
-            if not _slug(alias) or _match(alias, types) is not None:
+            if not _slug(alias) or known_word(alias, types) is not None:
                 raise ValueError(
                     f"relation alias {alias!r}: is blank or a relation type itself, so it can't be folded"
                 )
@@ -144,15 +144,15 @@ class Vocabulary:
 
     def entity_type(self, word: str) -> str | None:
         """Return the canonical entity type, or None when there is no such type."""
-        return _match(word, self.entity_types)
+        return known_word(word, self.entity_types)
 
     def domain(self, word: str) -> str | None:
         """Return the canonical domain, or None when there is no such domain."""
-        return _match(word, self.domains)
+        return known_word(word, self.domains)
 
     def relation(self, word: str) -> Folded | None:
         """Return the canonical relation type and whether the arrow turns, or None when there is none."""
-        if (canonical := _match(word, self.relations)) is not None:
+        if (canonical := known_word(word, self.relations)) is not None:
             return Folded(canonical)
         return self.relation_aliases.get(_slug(word))
 
@@ -201,13 +201,13 @@ def _joined(known: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
     for word in added:
         if not _slug(word):
             raise ValueError("a word of the vocabulary can't be blank")
-        if _match(word, words) is None:
+        if known_word(word, words) is None:
             words.append(word)
     return tuple(words)
 
 
-def _match(word: str, allowed: Collection[str]) -> str | None:
-    """Match a word exactly, else by its slug: `Open Question` is `open-question`."""
+def known_word(word: str, allowed: Collection[str]) -> str | None:
+    """Match a word of a closed list exactly, else by its slug: `Open Question` is `open-question`."""
     if word in allowed:
         return word
     slug = _slug(word)

@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rawthink_core.errors import Fault
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
+    from rawthink_core.model import Rules
     from rawthink_core.operations import Batch, Successor, Target
-    from rawthink_core.vocabulary import Folded, Vocabulary
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a store judges by: its vocabulary, and the zone of naive times."""
-
-    vocabulary: Vocabulary
-    zone: ZoneInfo
+    from rawthink_core.vocabulary import Folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +99,14 @@ class ChangeItem:
 
 @dataclass(slots=True)
 class Work:
-    """A prepared batch: its items in canonical form, and what is wrong with it so far."""
+    """A prepared batch: its items in canonical form, and what is wrong with it so far.
+
+    ``by`` is who said so, as it is written with the commit; its time is an instant.
+    """
 
     batch: Batch
     rules: Rules
+    by: dict[str, Any] | None = None
     entities: list[EntityItem] = field(default_factory=list)
     observations: list[ObservationItem] = field(default_factory=list)
     relations: list[RelationItem] = field(default_factory=list)

@@ -110,7 +110,8 @@ class Change(Request):
     """One revision: retire ``targets``, say why, and name at most one successor.
 
     ``cause`` is ``corrected`` (it never was so) or ``changed`` (it was so until ``effective``, by
-    default now). Without a successor it is a retraction. With ``fields``, it revises an entity.
+    default now, and the successor is from then on). Without a successor it is a retraction. With
+    ``fields``, it revises an entity.
     """
 
     targets: tuple[Target, ...] = Field(min_length=1)

@@ -113,7 +113,7 @@ class Recollection(BaseProvider):
 
     async def get(self, request: Get) -> Items:
         """Look items up by id and entities by name."""
-        return await to_thread(self._get, request.in_zone(self._zone))
+        return await to_thread(self._get, request.canonical(self._rules))
 
     def _get(self, request: Get) -> Items:
         states = self._standing(request.scope.space, utc(request.as_of))
@@ -137,7 +137,7 @@ class Recollection(BaseProvider):
 
     async def scan(self, request: Scan) -> ScanPage:
         """Return one page of everything that passes the filters."""
-        return await to_thread(self._scan, request.in_zone(self._zone))
+        return await to_thread(self._scan, request.canonical(self._rules))
 
     def _scan(self, request: Scan) -> ScanPage:
         chosen = selection(request, ("entity", "observation", "relation", "passage"))
@@ -153,7 +153,7 @@ class Recollection(BaseProvider):
 
     async def graph(self, query: GraphQuery) -> GraphPage:
         """Walk the relations from some entities."""
-        return await to_thread(self._graph, query.in_zone(self._zone))
+        return await to_thread(self._graph, query.canonical(self._rules))
 
     def _graph(self, query: GraphQuery) -> GraphPage:
         states = self._standing(query.scope.space, utc(query.as_of))
@@ -216,7 +216,7 @@ class Recollection(BaseProvider):
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Search by scoring every item of the space."""
-        return await to_thread(self._search, query.in_zone(self._zone))
+        return await to_thread(self._search, query.canonical(self._rules))
 
     def _search(self, query: SearchQuery) -> SearchPage:
         return searching.answer(query, self._retrieval(query.scope.space), self._clock.now())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rawthink_conformance.brute import facts
 from rawthink_conformance.recollection import Recollection
@@ -33,7 +33,7 @@ from rawthink_core.rows import State, ends_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
-    from rawthink_core.graph import Facts, Needs
+    from rawthink_core.graph import Facts, Needs, Work
     from rawthink_core.operations import (
         Batch,
         Export,
@@ -61,8 +61,9 @@ class ReferenceProvider(Recollection):
                     raise BatchIdReused(f"batch id {batch.id!r} was used for other content; use a new id")
                 return receipt_of(known)
             at = self._next_instant()
-            rows = self._plan(batch, at)
-            commit = Commit(batch.id, iso(at), batch.scope.space, rows, _by(batch), digest(batch))
+            work = prepare(batch, self._rules)
+            rows = self._plan(work, at)
+            commit = Commit(batch.id, iso(at), batch.scope.space, rows, work.by, digest(batch))
             self._keep(commit)
             return receipt_of(commit)
 
@@ -72,9 +73,8 @@ class ReferenceProvider(Recollection):
                 return commit
         return None
 
-    def _plan(self, batch: Batch, at: datetime) -> tuple[Row, ...]:
-        states = self._states(batch.scope.space)
-        work, known = prepare(batch, self._rules), Slice()
+    def _plan(self, work: Work, at: datetime) -> tuple[Row, ...]:
+        states, known = self._states(work.space), Slice()
         while wanted := needs(work, known, at):
             known.learn(self._facts(wanted, states))
         return plan(work, known, at)
@@ -157,7 +157,7 @@ class ReferenceProvider(Recollection):
         return MaintainReceipt()
 
     async def health(self) -> Health:
-        """Report the number of commits, or why the store can't be opened."""
+        """Report the number of commits, or why there is no store or it can't be opened."""
         path = self._world.path
         if any(place.is_file() for place in (path, *path.parents)):
             broken = Check(
@@ -165,15 +165,11 @@ class ReferenceProvider(Recollection):
             )
             return Health(status="down", location=self.info.location, checks=(broken,))
         shelf = self._opened or known_shelf(path)
-        held = Check(
-            name="store", status="ok", detail=f"{len(shelf.commits) if shelf else 0} commits in memory"
-        )
+        if shelf is None:
+            none = Check(name="store", status="fail", detail=f"no store at {path} yet", fix="rawthink init")
+            return Health(status="down", location=self.info.location, checks=(none,), exists=False)
+        held = Check(name="store", status="ok", detail=f"{len(shelf.commits)} commits in memory")
         return Health(status="ok", location=self.info.location, checks=(held,))
-
-
-def _by(batch: Batch) -> dict[str, Any] | None:
-    given = batch.provenance
-    return None if given is None else given.model_dump(mode="json", exclude_none=True, warnings=False)
 
 
 def _without(commit: Commit, space: str, erased: Collection[str]) -> Commit:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rawthink_core.errors import RawThinkError
+    from rawthink_core.memory import Memory
     from rawthink_core.operations import Check, Health
 
 _MARKS = {"ok": "ok", "note": "note", "warn": "WARN", "fail": "FAIL"}
@@ -24,7 +25,7 @@ _MARKS = {"ok": "ok", "note": "note", "warn": "WARN", "fail": "FAIL"}
 )
 @click.pass_obj
 def command(app: App, /, *, fix: bool) -> int:
-    """Check the settings and the store. Works on a store that can't be opened."""
+    """Check the settings and the store. Works on a store that can't be opened; creates none."""
     done, health = run_async(lambda: _examine(app, fix=fix))
     rows = [*_settings(app), *health.checks]
     document = health.model_dump(mode="json") | {
@@ -38,11 +39,13 @@ def command(app: App, /, *, fix: bool) -> int:
 
 
 async def _examine(app: App, *, fix: bool) -> tuple[tuple[str, ...], Health]:
-    """Return what was mended, and how the store is now."""
+    """Return what was mended, and how the store is now. Where there is none, none is made."""
     from rawthink_core.errors import RawThinkError  # noqa: PLC0415 - with the rest of the core
     from rawthink_core.operations import Check, Health  # noqa: PLC0415
 
     memory = app.memory()
+    if (absent := await _absent(memory)) is not None:
+        return (), absent
     closed: RawThinkError | None = None
     try:
         await memory.provider.open()
@@ -63,6 +66,20 @@ async def _examine(app: App, *, fix: bool) -> tuple[tuple[str, ...], Health]:
         row = Check(name="open", status="fail", detail=str(closed), fix=_way_out(closed, fix=fix))
         health = health.model_copy(update={"status": "down", "checks": (row, *health.checks)})
     return done, health
+
+
+async def _absent(memory: Memory) -> Health | None:
+    """Return what is said of a place where there is no store yet: to open it would make one."""
+    from rawthink_core.errors import RawThinkError  # noqa: PLC0415 - with the rest of the core
+
+    try:
+        health = await memory.health()
+    except RawThinkError:
+        return None
+    if health.exists:
+        return None
+    await memory.close()
+    return health
 
 
 def _way_out(error: RawThinkError, *, fix: bool) -> str:
@@ -92,6 +109,9 @@ def _lines(app: App, health: Health, rows: list[Check], done: tuple[str, ...]) -
             yield from paper.wrap(row.fix, app.columns, " " * len(lead) + "→ ")
     if health.pending_embeddings:
         yield f"{health.pending_embeddings} texts wait for their vectors."
+    if not health.exists:
+        yield "There is no store yet."
+        return
     yield {
         "ok": "All is well.",
         "degraded": "Usable, but not all is well.",

@@ -11,7 +11,7 @@ from rawthink_cli.app import App, Verb
 from rawthink_core.vocabulary import OBSERVATION_KINDS, STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rawthink_core.memory import Memory
     from rawthink_core.operations import SearchPage
@@ -78,7 +78,6 @@ def command(
     """Find what the WORDS are about, in any language. What matches best comes first."""
     app.places = _PLACES
     asked = {name: value for name, value in filters.items() if value is not None and value != ()}
-    asked |= _in_vocabulary(app, filters["entity_types"], filters["domains"])
     if group:
         asked["group"] = "entity"
     if "any" in filters["statuses"]:
@@ -91,25 +90,6 @@ def command(
     page, tell = app.run(work)
     app.answer(page, lambda: _lines(page, tell, group=group))
     return _code(page)
-
-
-def _in_vocabulary(app: App, entity_types: Sequence[str], domains: Sequence[str]) -> dict[str, list[str]]:
-    """Return these words as the vocabulary has them. Raises InvalidRequest for others."""
-    if not entity_types and not domains:
-        return {}
-    from rawthink_core.errors import Fault, InvalidRequest  # noqa: PLC0415 - with the rest of the core
-
-    words = app.configuration().vocabulary()
-    types = {word: words.entity_type(word) for word in entity_types}
-    areas = {word: words.domain(word) for word in domains}
-    faults = [
-        Fault("entity_types.0", words.unknown_entity_type(w)) for w, known in types.items() if known is None
-    ]
-    faults += [Fault("domains.0", words.unknown_domain(w)) for w, known in areas.items() if known is None]
-    if faults:
-        raise InvalidRequest(faults)
-    found = {"entity_types": [w for w in types.values() if w], "domains": [w for w in areas.values() if w]}
-    return {name: listed for name, listed in found.items() if listed}
 
 
 def _code(page: SearchPage) -> int:

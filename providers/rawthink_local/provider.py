@@ -101,10 +101,8 @@ class LocalProvider(BaseProvider):
         store = Store(
             self.folder, cache / "rows.sqlite" if cache else None, self._world, self._settings.lock_seconds
         )
+        foreign = self._foreign
         try:
-            foreign = (
-                absolute(self._settings.memory_file) if self._settings.memory_file else self.folder / FILE
-            )
             header = store.open(lambda: header_of(self._world), keep_out=foreign.exists())
             self._zone = zone_named(header.timezone)
             self._rules = Rules(self._world.vocabulary, self._zone)
@@ -124,6 +122,11 @@ class LocalProvider(BaseProvider):
             location=str(self.folder),
             timezone=header.timezone,
         )
+
+    @property
+    def _foreign(self) -> Path:
+        """The graph file of another server that is read in place."""
+        return absolute(self._settings.memory_file) if self._settings.memory_file else self.folder / FILE
 
     def _own_folder(self, root: Path | None) -> Path | None:
         """Return this store's place under a folder of the user: two copies of a store never share one."""
@@ -221,14 +224,14 @@ class LocalProvider(BaseProvider):
 
     async def get(self, request: Get) -> Items:
         """Return items by id and entities by name."""
-        request = request.in_zone(self._zone)
+        request = request.canonical(self._rules)
         items = await self._read(request.scope.space, lambda view: reading.get(view, request))
         self._use(*(item.id for item in items.items))
         return _honest(items, self._opened.degraded())
 
     async def scan(self, request: Scan) -> ScanPage:
         """Return one page of everything that passes the filters, oldest first."""
-        request = request.in_zone(self._zone)
+        request = request.canonical(self._rules)
         return await self._in_thread(self._scan, request)
 
     def _scan(self, request: Scan) -> ScanPage:
@@ -243,7 +246,7 @@ class LocalProvider(BaseProvider):
 
     async def graph(self, query: GraphQuery) -> GraphPage:
         """Return entities with their observations and relations."""
-        query = query.in_zone(self._zone)
+        query = query.canonical(self._rules)
         page = await self._read(query.scope.space, lambda view: reading.graph(view, query))
         self._use(*(entity.id for entity in page.entities), *(said.id for said in page.observations))
         return _honest(page, self._opened.degraded())
@@ -257,7 +260,7 @@ class LocalProvider(BaseProvider):
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Find what a question is about."""
-        return await self._in_thread(self._search, query.in_zone(self._zone))
+        return await self._in_thread(self._search, query.canonical(self._rules))
 
     def _search(self, query: SearchQuery) -> SearchPage:
         store, lexical, activity = self._opened, self._lexical, self._activity
@@ -286,7 +289,7 @@ class LocalProvider(BaseProvider):
 
     async def health(self) -> Health:
         """Return how the store is, from its files to its index. Works on a store that can't be opened."""
-        return await asyncio.to_thread(health.examine, self.folder, self._store, self._lexical)
+        return await asyncio.to_thread(health.examine, self.folder, self._store, self._lexical, self._foreign)
 
 
 def _honest(answer: A, degraded: str | None) -> A:

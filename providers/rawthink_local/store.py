@@ -260,7 +260,7 @@ class Store:
         while wanted := needs(work, known, at):
             known.learn(view.facts(wanted))
         rows = plan(work, known, at)
-        commit = Commit(batch.id, iso(at), batch.scope.space, rows, _by(batch), request)
+        commit = Commit(batch.id, iso(at), batch.scope.space, rows, work.by, request)
         if self.look() is not foreign:
             raise Moved  # the foreign file changed since it was looked at
         self._adopt_and_append(foreign, [commit])
@@ -291,11 +291,6 @@ class Store:
             if any(row["op"] == "forgotten" for commit in commits for row in commit.rows):
                 erase_returned(self)
         return RestoreReceipt(restored=restored, skipped=skipped)
-
-
-def _by(batch: Batch) -> dict[str, object] | None:
-    given = batch.provenance
-    return None if given is None else given.model_dump(mode="json", exclude_none=True, warnings=False)
 
 
 def _unknown_part(view: View, commit: Commit) -> Commit | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
 import os
 
 import click
@@ -96,6 +97,52 @@ def test_doctor_names_the_damage_and_the_fix_and_mends_it(cache):
     assert "mended: " in mended.out
     assert list(journal.parent.glob("rawthink.jsonl.damaged-*"))
     assert cache("record", "api/cache", "accepted again").code == 0
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["no folder", "an empty folder"])
+def test_doctor_makes_no_store_and_says_how_to(cli, made):
+    vault = cli.home / "rawthink-vault"
+    if made:
+        vault.mkdir()
+    before = sorted(cli.home.rglob("*"))
+    for arguments in ((), ("--fix",)):
+        answer = cli("doctor", *arguments)
+        assert answer.code == 1
+        assert f"store: {vault}" in answer.out
+        assert "→ rawthink init\n" in answer.out
+        assert answer.out.endswith("There is no store yet.\n")
+    told = cli("doctor", "--json")
+    assert (told.code, told.json["exists"], told.json["status"]) == (1, False, "down")
+    assert [(row["name"], row["status"], row["fix"]) for row in told.json["checks"]] == [
+        ("settings", "ok", ""),
+        ("store", "fail", "rawthink init"),
+    ]
+    assert sorted(cli.home.rglob("*")) == before
+    assert cli("init").code == 0
+    assert cli("doctor", "--json").json["exists"] is True
+
+
+def test_doctor_looks_at_the_graph_of_another_server_and_makes_no_store(cli):
+    vault = cli.home / "rawthink-vault"
+    vault.mkdir()
+    graph = {"type": "entity", "name": "Redis", "entityType": "tool", "observations": ["is fast"]}
+    (vault / "memory.jsonl").write_text(json.dumps(graph) + "\n", encoding="utf-8")
+    told = cli("doctor", "--json")
+    assert told.code == 0
+    assert "read in place" in next(
+        row["detail"] for row in told.json["checks"] if row["name"] == "foreign file"
+    )
+    assert not (vault / "rawthink.jsonl").exists()
+
+
+def test_a_graph_file_that_settings_name_is_a_memory(cli, tmp_path):
+    file = tmp_path / "their memory.jsonl"
+    file.write_text(
+        '{"type":"entity","name":"Redis","entityType":"tool","observations":[]}\n', encoding="utf-8"
+    )
+    told = cli("doctor", "--json", MEMORY_FILE_PATH=str(file)).json
+    assert told["exists"] is True
+    assert "read in place" in next(row["detail"] for row in told["checks"] if row["name"] == "foreign file")
 
 
 def test_doctor_works_on_a_store_that_cannot_be_opened(cache):

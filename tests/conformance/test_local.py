@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rawthink_conformance import ProviderConformance
-from rawthink_local.settings import LocalSettings
 from rawthink_local.provider import LocalProvider
+from rawthink_local.settings import LocalSettings
 
 
 class TestLocal(ProviderConformance):

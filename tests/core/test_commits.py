@@ -2,6 +2,7 @@ r"""One commit is one line: any text fits in, any damage shows, and a newer form
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 
@@ -190,6 +191,17 @@ def test_a_digest_is_of_the_content_alone() -> None:
     assert same == digest(batch("three", observations=[{"text": "t", "entity": "E", "kind": "note"}]))
     assert same != digest(batch("one", observations=[{"entity": "E", "text": "T"}]))
     assert same != digest(batch("one", observations=said * 2))
+
+
+def test_a_digest_of_times_warns_of_nothing() -> None:
+    said = {"entity": "E", "text": "t", "valid_from": "2025-01-15", "valid_to": "2025-01-15T09:30:00.5+03:00"}
+    with warnings.catch_warnings(action="error"):
+        written = batch(observations=[said]).model_dump(mode="json")["observations"][0]
+        assert (written["valid_from"], written["valid_to"]) == (
+            said["valid_from"],
+            "2025-01-15T09:30:00.500000+03:00",
+        )
+        assert digest(batch(observations=[said])) == "5e8b168f871e6f9876c58ab0b21470fa"
 
 
 def test_a_digest_never_changes() -> None:

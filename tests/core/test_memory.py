@@ -191,7 +191,7 @@ class Slow(ReferenceProvider):
 async def test_a_write_past_its_deadline_says_how_to_go_on(world: World) -> None:
     slow = Slow(world)
     await slow.open()
-    memory = Memory(slow, write_deadline=0.02)
+    memory = Memory(slow, write_deadline=0.5)
     with pytest.raises(BackendTimeout, match="repeat it with the same batch id"):
         await memory.record(entities=[TOOL], batch_id="mine")
     slow.writes.set()

@@ -14,10 +14,12 @@ from pydantic import ValidationError
 
 from rawthink_core import frame, operations, reads, upkeep, writes
 from rawthink_core.errors import InvalidRequest
+from rawthink_core.model import Rules
 from rawthink_core.operations import (
     AfterChat,
     Batch,
     BeforeChat,
+    Filters,
     Forget,
     Get,
     GraphQuery,
@@ -32,6 +34,7 @@ from rawthink_core.operations import (
     SearchQuery,
     parse,
 )
+from rawthink_core.vocabulary import DEFAULT_VOCABULARY
 
 SCOPE = {"space": "home"}
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -169,6 +172,51 @@ def test_the_points_in_time_of_a_question_become_instants_of_the_stores_zone() -
     assert query.until == datetime(2025, 1, 15, 16, tzinfo=UTC)
     assert query.as_of == datetime(2025, 1, 15, 15, 59, 59, 999999, tzinfo=UTC)
     assert query.valid_at == datetime(2025, 1, 15, 4, tzinfo=UTC)
+
+
+RULES = Rules(DEFAULT_VOCABULARY.extended(domains=["cooking"]), SHANGHAI)
+
+
+@pytest.mark.parametrize("kind", [SearchQuery, Scan])
+def test_a_filter_takes_words_as_people_write_them(kind: type[Filters]) -> None:
+    text = {"text": "t"} if kind is SearchQuery else {}
+    words = {"entity_types": ["Open Question", "rule"], "domains": ["COOKING"], "statuses": ["Ended "]}
+    asked = parse(
+        kind, {"scope": SCOPE, "observation_kinds": ["Because"], "since": "2025-01-15", **words, **text}
+    )
+    assert (asked.statuses, asked.observation_kinds) == (("ended",), ("because",))
+    canonical = asked.canonical(RULES)
+    assert (canonical.entity_types, canonical.domains) == (("open-question", "rule"), ("cooking",))
+    assert canonical.since == datetime(2025, 1, 14, 16, tzinfo=UTC)
+    assert canonical.canonical(RULES) == canonical
+
+
+def test_every_filter_outside_the_vocabulary_is_a_fault_that_helps() -> None:
+    asked = parse(
+        Scan, {"scope": SCOPE, "entity_types": ["rule", "decission", "karar"], "domains": ["sofware", ""]}
+    )
+    with pytest.raises(InvalidRequest) as refused:
+        asked.canonical(RULES)
+    told = places(refused)
+    assert sorted(told) == ["domains.0", "domains.1", "entity_types.1", "entity_types.2"]
+    assert "Did you mean 'decision'? Allowed: decision, concept" in told["entity_types.1"]
+    assert "called 'decision' here" in told["entity_types.2"]
+    assert "Did you mean 'software'? Allowed: software" in told["domains.0"]
+
+
+@pytest.mark.parametrize("kind", [SearchQuery, Scan, GraphQuery])
+def test_a_status_or_kind_that_there_is_not_is_refused_with_the_nearest(kind: type[Request]) -> None:
+    wrong: dict[str, Any] = {"scope": SCOPE, "statuses": ["active", "endet"]}
+    wrong |= {"text": "t"} if kind is SearchQuery else {}
+    wrong |= {} if kind is GraphQuery else {"observation_kinds": ["becuase", 5]}
+    with pytest.raises(InvalidRequest) as refused:
+        parse(kind, wrong)
+    told = places(refused)
+    assert told["statuses.1"] == (
+        "unknown status 'endet'. Did you mean 'ended'? Allowed: active, ended, invalidated"
+    )
+    assert kind is GraphQuery or "Did you mean 'because'?" in told["observation_kinds.0"]
+    assert len(told) == (1 if kind is GraphQuery else 3)
 
 
 def test_a_question_without_times_is_left_as_it_is() -> None:

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rawthink_core.errors import AlreadyRevised, InvalidRequest, NotFound
-from rawthink_core.graph import Rules
+from rawthink_core.graph import Rules, prepare
 from rawthink_core.identity import observation_id
 from rawthink_core.model import Passage
 from rawthink_core.vocabulary import DEFAULT_VOCABULARY
 
-from .ledger import SPACE, Ledger, entity
+from .ledger import SPACE, Ledger, batch, entity
 
 
 @pytest.fixture
@@ -179,6 +179,35 @@ def test_times_are_kept_in_utc_and_naive_ones_are_the_stores() -> None:
     assert found.valid_to is not None
     assert found.valid_from.isoformat() == "2025-01-14T16:00:00+00:00"
     assert found.valid_to.isoformat() == "2025-01-15T16:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("2025-01-15T09:30:00", "2025-01-15T01:30:00.000000Z"),
+        ("2025-01-15T09:30:00+03:00", "2025-01-15T06:30:00.000000Z"),
+        ("2025-01-15", "2025-01-14T16:00:00.000000Z"),
+        (1736933400.5, "2025-01-15T09:30:00.500000Z"),
+        (1736933400000, "2025-01-15T09:30:00.000000Z"),
+    ],
+)
+def test_the_time_of_a_provenance_is_read_like_any_other(written: object, stored: str) -> None:
+    rules = Rules(DEFAULT_VOCABULARY, ZoneInfo("Asia/Shanghai"))
+    asked = batch(provenance={"host": "mcp", "time": written})
+    assert prepare(asked, rules).by == {"host": "mcp", "time": stored}
+
+
+def test_a_provenance_without_a_time_has_none_and_without_anything_is_none() -> None:
+    rules = Rules(DEFAULT_VOCABULARY, ZoneInfo("UTC"))
+    assert prepare(batch(provenance={"client": "c"}), rules).by == {"client": "c"}
+    assert prepare(batch(), rules).by is None
+
+
+def test_a_provenance_outside_the_calendar_is_a_fault_with_its_place(ledger: Ledger) -> None:
+    ledger.rules = Rules(DEFAULT_VOCABULARY, ZoneInfo("Asia/Shanghai"))
+    with pytest.raises(InvalidRequest) as refused:
+        ledger.record(entities=[entity("B")], provenance={"time": "0001-01-01"})
+    assert [fault.where for fault in refused.value.faults] == ["provenance.time"]
 
 
 def test_a_time_long_ago_reads_back(ledger: Ledger) -> None:

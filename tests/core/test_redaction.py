@@ -6,7 +6,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rawthink_core.redaction import Secret, find_secrets, redact
@@ -231,6 +231,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=14).map("".join)
 
 
 @settings(max_examples=300, deadline=None)
+@example("-----BEGIN RSA PRIVATE KEY-----" * 2 + "-----END RSA PRIVATE KEY-----" * 2)
 @given(TEXTS)
 def test_redacting_twice_changes_nothing(text):
     once = redact(text).text

@@ -12,10 +12,10 @@ from rawthink_core.commits import Commit
 from rawthink_core.errors import AlreadyRevised, InvalidRequest, NotFound
 from rawthink_core.graph import Rules
 from rawthink_core.identity import successor_id
-from rawthink_core.model import Observation, Passage
+from rawthink_core.model import Entity, Observation, Passage
 from rawthink_core.vocabulary import DEFAULT_VOCABULARY
 
-from .ledger import SPACE, Ledger, entity
+from .ledger import SPACE, START, Ledger, entity
 
 
 @pytest.fixture
@@ -73,7 +73,82 @@ def test_a_change_ends_the_old_when_it_ceased_to_hold(ledger: Ledger) -> None:
 
 def test_a_change_without_a_date_holds_from_its_commit(ledger: Ledger) -> None:
     ledger.revise({"entity": "NAS", "text": "runs on Synology"}, successor={"text": "fnOS"}, cause="changed")
+    assert ledger.said("runs on Synology").valid_to == ledger.said("fnOS").valid_from == ledger.at(3)
+
+
+def test_a_change_of_a_relation_or_passage_holds_from_its_commit_too(ledger: Ledger) -> None:
+    (link,) = ledger.record(relations=[{"source": "NAS", "type": "uses", "target": "Other"}]).ids()
+    (turn,) = ledger.record(passages=[{"session": "s", "text": "a"}]).ids()
+    ledger.revise({"id": link}, successor={"type": "depends_on"}, cause="changed")
+    ledger.revise({"id": turn}, successor={"text": "b"}, cause="changed")
+    for number, item in ((5, link), (6, turn)):
+        old, new = ledger.item(item), ledger.item(successor_id(item))
+        assert not isinstance(old, Entity)
+        assert not isinstance(new, Entity)
+        assert (old.valid_from, old.valid_to, new.valid_from) == (None, ledger.at(number), ledger.at(number))
+
+
+def changed(ledger: Ledger, text: str = "fnOS", **more: Any) -> Observation:
+    """Change what the NAS runs on, now, and return the successor."""
+    ledger.revise(
+        {"entity": "NAS", "text": "runs on Synology"}, successor={"text": text} | more, cause="changed"
+    )
+    return ledger.said(text)
+
+
+def test_a_begin_that_nobody_stated_is_no_part_of_what_is_the_same(ledger: Ledger) -> None:
+    new = changed(ledger)
+    said = {"entity": "NAS", "text": "fnOS"}
+    assert new.valid_from is not None
+    for again in (said, said | {"valid_from": new.valid_from}):
+        assert ledger.record(observations=[again]).ids("observation", "unchanged") == [new.id]
+    assert ledger.record(observations=[said | {"valid_from": "2025-01-01"}]).ids(None, "created")
+
+
+def test_what_stands_without_a_begin_becomes_the_successor_of_a_change(ledger: Ledger) -> None:
+    (standing,) = ledger.record(observations=[{"entity": "NAS", "text": "fnOS"}]).ids()
+    new = changed(ledger)
+    assert (new.id, new.valid_from) == (standing, None)
+
+
+def test_what_a_batch_says_and_makes_the_successor_of_a_change_begins_with_it(ledger: Ledger) -> None:
+    change = {
+        "targets": [{"entity": "NAS", "text": "runs on Synology"}],
+        "successor": {"text": "fnOS"},
+        "cause": "changed",
+    }
+    ledger.record(observations=[{"entity": "NAS", "text": "fnOS"}], revisions=[change])
+    new = ledger.said("fnOS")
+    assert new.valid_from == ledger.said("runs on Synology").valid_to == ledger.at(3)
+    assert ledger.record(observations=[{"entity": "NAS", "text": "fnOS"}]).ids(None, "unchanged") == [new.id]
+
+
+def test_what_is_corrected_keeps_a_begin_that_nobody_stated(ledger: Ledger) -> None:
+    first = changed(ledger, "fnSO")
+    ledger.revise({"id": first.id}, successor={"text": "fnOS"}, reason="typo")
+    second = ledger.said("fnOS")
+    assert second.valid_from == first.valid_from == ledger.at(3)
+    again = ledger.record(observations=[{"entity": "NAS", "text": "fnOS"}])
+    assert again.ids(None, "unchanged") == [second.id]
+
+
+def test_a_begin_that_a_successor_states_counts(ledger: Ledger) -> None:
+    new = changed(ledger, valid_from="2025-01-15T00:00:00Z")
+    assert (new.valid_from or START).isoformat() == "2025-01-15T00:00:00+00:00"
     assert ledger.said("runs on Synology").valid_to == ledger.at(3)
+
+
+def test_a_successor_that_was_over_before_it_changed_needs_a_date(ledger: Ledger) -> None:
+    with pytest.raises(InvalidRequest, match="say with `effective` when it changed") as refused:
+        changed(ledger, valid_to="2025-12-31")
+    assert places(refused) == ["revisions.0.successor"]
+
+
+def test_what_is_to_begin_later_cannot_change_now(ledger: Ledger) -> None:
+    ledger.record(observations=[{"entity": "NAS", "text": "will move", "valid_from": "2030-01-01"}])
+    with pytest.raises(InvalidRequest, match="corrected") as refused:
+        ledger.revise({"entity": "NAS", "text": "will move"}, successor={"text": "stays"}, cause="changed")
+    assert places(refused) == ["revisions.0.effective"]
 
 
 def test_a_retraction_has_no_successor(ledger: Ledger) -> None:
@@ -473,6 +548,24 @@ def test_deciding_again_ends_what_was_decided_and_why_and_keeps_what_was_rejecte
     assert new.supersedes == (old.id,)
     because = ledger.said("writes are the bottleneck")
     assert set(because.supersedes) == {ledger.said("it is simple").id, ledger.said("we are few").id}
+
+
+def test_what_is_decided_instead_begins_when_the_old_ends(ledger: Ledger) -> None:
+    decide(ledger, decided="write-through", because="it is simple", rejected="none")
+    decide(ledger, decided="read-through", because=["writes are slow", "reads are many"], rejected="no cache")
+    begins = {said.text: said.valid_from for said in map(ledger.said, ledger.texts())}
+    assert begins["none"] is begins["no cache"] is None
+    for text in ("read-through", "writes are slow", "reads are many"):
+        assert begins[text] == ledger.said("write-through").valid_to == ledger.at(4)
+    again = decide(ledger, decided="read-through", because=["writes are slow", "reads are many"])
+    assert set(outcomes(again)) == {"unchanged"}
+
+
+def test_a_decision_that_is_over_already_is_not_dated(ledger: Ledger) -> None:
+    decide(ledger, decided="write-through")
+    over = {"entity": "api/cache", "kind": "decided", "text": "no cache", "valid_to": "2020-12-31"}
+    ledger.record(observations=[over])
+    assert ledger.said("no cache").valid_from is None
 
 
 def test_a_reason_that_still_holds_stays(ledger: Ledger) -> None:

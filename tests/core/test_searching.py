@@ -73,6 +73,28 @@ async def test_an_entity_is_found_by_its_names(memory: Memory) -> None:
         assert (hit.item, hit.text, hit.entity_name) == ("entity", "Valkey", "Valkey")
 
 
+async def test_an_entity_is_found_by_the_names_that_it_had(memory: Memory, clock: ManualClock) -> None:
+    await memory.record(
+        entities=[{"name": "Redis", "entity_type": "thing", "domain": "software", "aliases": ["cache"]}]
+    )
+    then = clock.tick()
+    clock.tick()
+    await memory.revise([{"entity": "Redis"}], fields={"name": "Valkey", "aliases": ["fork"]})
+    for question in ("redis", "cache", "valkey", "fork"):
+        (hit,) = (await memory.search(question, relevant_only=True)).items
+        assert (hit.item, hit.text) == ("entity", "Valkey")
+    assert texts(await memory.search("redis", as_of=then)) == ["Redis"]
+    page = await memory.search("valkey fork", as_of=then)
+    assert (page.items, page.total) == ((), 0)
+
+
+async def test_a_forgotten_entity_is_found_by_none_of_its_names(memory: Memory) -> None:
+    await memory.record(entities=[{"name": "Redis", "entity_type": "thing", "domain": "software"}])
+    await memory.revise([{"entity": "Redis"}], fields={"name": "Valkey"})
+    await memory.forget(names=["Redis"])
+    assert texts(await memory.search("redis valkey")) == []
+
+
 async def test_turns_of_a_session_support_each_other(memory: Memory) -> None:
     await chat(memory, "the kettle is leaking", "what did the plumber say", "replace the gasket")
     page = await memory.search("kettle", why=True)

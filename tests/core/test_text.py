@@ -578,4 +578,4 @@ def test_the_rules_have_not_changed_unnoticed():
         "今天讨论了部署方案。東京でランチ 데이터 แมวกินปลา हिन्दी Ёлка 🎉 " + hashlib.sha256(b"").hexdigest()
     )
     told = repr((document_vector(sample), query_vector(sample), sorted(content_tokens(sample))))
-    assert (TEXT_RULES, hashlib.sha256(told.encode()).hexdigest()[:16]) == ("text-1", "c3611d5e26f03c31")
+    assert (TEXT_RULES, hashlib.sha256(told.encode()).hexdigest()[:16]) == ("text-2", "c3611d5e26f03c31")

@@ -36,7 +36,7 @@ async def _kinds(space: Space, ids: list[str]) -> dict[str, Observation]:
 
 @check("decision.ends_the_former")
 async def deciding_again_ends_what_was_decided(bench: Bench) -> None:
-    """A new `decided` ends the old `decided` and `because`; `rejected` and `touches` stay."""
+    """A new `decided` ends the old `decided` and `because` and begins there; `rejected`, `touches` stay."""
     space = bench.space()
     first = await _decide(space, "cache", "write-through", "simple")
     second = await _decide(space, "cache", "read-through", "the write path is the bottleneck")
@@ -47,6 +47,8 @@ async def deciding_again_ends_what_was_decided(bench: Bench) -> None:
         seen = (old[kind].status, old[kind].superseded_by, old[kind].valid_to)
         equal(seen, ("ended", new[kind].id, second.recorded_at), f"the old `{kind}`")
         contains(new[kind].supersedes, old[kind].id, f"what the new `{kind}` supersedes")
+        begins = (old[kind].valid_from, new[kind].valid_from)
+        equal(begins, (None, second.recorded_at), f"since when either `{kind}` has held")
     equal(old["rejected"].status, "active", "what was rejected before")
     equal(old["touches"].status, "active", "what it touches")
     standing = await space.texts("write read through", observation_kinds=["decided"])
@@ -63,6 +65,12 @@ async def saying_a_decision_again_ends_nothing(bench: Bench) -> None:
     await space.say("cache", "and safe", kind="because")
     old = await _kinds(space, first.ids("observation"))
     equal({said.status for said in old.values()}, {"active"}, "statuses")
+    second = await _decide(space, "cache", "read-through", "fast")
+    again = await _decide(space, "cache", "read-through", "fast")
+    equal(
+        set(again.ids(None, "unchanged")), set(again.ids()), "what the repetition of a later one left alone"
+    )
+    true(set(again.ids()) <= set(second.ids()), "the repetition must meet what was recorded")
 
 
 @check("decision.supersedes")

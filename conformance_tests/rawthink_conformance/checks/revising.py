@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rawthink_conformance.bench import START
@@ -84,6 +85,28 @@ async def what_changed_was_true_of_its_time(bench: Bench) -> None:
     await refused(InvalidRequest, call, "an end before the begin")
     call = space.revise({"id": third}, effective="2026-02-01")
     await refused(InvalidRequest, call, "an effective time of what was never so")
+
+
+@check("revise.changed_now")
+async def what_changes_now(bench: Bench) -> None:
+    """What `changed` at no stated time ends with the commit, and its successor begins there."""
+    space = bench.space()
+    (old,) = await space.about("Ada", "plays chess")
+    before = bench.clock.tick(timedelta(hours=1))
+    bench.clock.tick(timedelta(hours=1))
+    receipt = await space.revise({"id": old}, successor={"text": "plays go"}, cause="changed")
+    await bench.reopen()
+    was, now = await space.one(Observation, old), await space.one(Observation, successor_id(old))
+    seen = (was.status, was.valid_from, was.valid_to, now.valid_from, now.valid_to)
+    equal(seen, ("ended", None, receipt.recorded_at, receipt.recorded_at, None), "old and new intervals")
+    (again,) = await space.say("Ada", "plays go")
+    equal(again, now.id, "the successor, said once more without a begin")
+    if Capability.VALID_AT in bench.provider.info.capabilities:
+        equal(await space.texts("plays", valid_at=before), ["plays chess"], "what held before the change")
+        equal(await space.texts("plays", valid_at=bench.clock.tick()), ["plays go"], "what holds after it")
+    end = {"text": "rests", "valid_to": before}
+    call = space.revise({"id": now.id}, successor=end, cause="changed")
+    await refused(InvalidRequest, call, "a successor that ends before it begins", "effective")
 
 
 def _iso(moment: object) -> str:

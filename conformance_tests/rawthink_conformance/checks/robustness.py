@@ -117,6 +117,30 @@ async def health_works(bench: Bench) -> None:
     equal(await space.said(), ["hello"], "what is stored afterwards")
 
 
+@check("health.absent")
+async def health_creates_nothing(bench: Bench) -> None:
+    """Health before the first opening creates nothing, and says where there is no store yet."""
+    world = bench.new_world("absent")
+    provider = bench.subject.make_provider(world)
+    try:
+        before = await provider.health()
+    finally:
+        await provider.close()
+    made = [str(place) for place in (world.path, world.cache, world.state) if place and place.exists()]
+    equal(made, [], "what health has created")
+    opened = await bench.open(world)
+    await bench.space(provider=opened).turn("talk", "hello")
+    equal((await opened.health()).exists, True, "`exists` of an open store")
+    if world.path.exists():  # it lies there, so before it did not
+        equal((before.exists, before.status), (False, "down"), "health where there was no store yet")
+    if not before.exists:
+        bad = [row for row in before.checks if row.status == "fail"]
+        true(
+            bad and all(row.fix for row in bad), "a place without a store needs a row, with a way to make one"
+        )
+        true(before.location, "a health report must say where it looked")
+
+
 @check("maintain.keeps")
 async def upkeep_changes_no_answer(bench: Bench) -> None:
     """Upkeep, repair and re-indexing change no answer, and may be repeated."""

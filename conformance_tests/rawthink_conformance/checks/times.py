@@ -65,6 +65,15 @@ async def naive_times_are_local(bench: Bench) -> None:
     (at,) = await space.say("Shop", "had a fire", valid_from="2025-03-01T09:30:00")
     equal((await space.one(Observation, at)).valid_from, _utc("2025-03-01T01:30:00"), "a naive time")
     (turn,) = await space.turn("talk", "late at night", valid_from="2025-03-01T23:30:00")
+    for when, instant in (
+        ("2025-03-01T09:30:00", "2025-03-01T01:30:00"),
+        ("2025-03-01", "2025-02-28T16:00:00"),
+    ):
+        receipt = await space.record(
+            observations=[{"entity": "Shop", "text": f"told {when}"}], provenance={"time": when}
+        )
+        told = await space.one(Observation, receipt.ids("observation")[0])
+        equal(told.provenance and told.provenance.time, _utc(instant), f"provenance of {when}")
     day = await space.scan(items=["passage"], since="2025-03-01", until="2025-03-01")
     equal([item.id for item in day], [turn], "what was said on the day in Shanghai")
 

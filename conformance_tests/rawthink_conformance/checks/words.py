@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rawthink_conformance.checking import check
 from rawthink_conformance.expect import equal, refused
 from rawthink_core.errors import InvalidRequest
 from rawthink_core.model import Entity, Observation, Passage, Relation
+from rawthink_core.provider import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -71,6 +73,29 @@ async def unknown_words_are_refused(bench: Bench) -> None:
     equal((await space.get(names=["X"])).missing, ("X",), "the entity of refused batches")
 
 
+@check("vocabulary.filters")
+async def unknown_filters_are_refused(bench: Bench) -> None:
+    """A filter by a word outside the vocabulary is refused like one in a record; known words fold."""
+    space = bench.space()
+    await space.create("Redis", entity_type="open-question")
+    verbs: list[Callable[..., Awaitable[object]]] = [partial(space.search, "redis")]
+    if bench.provider.info.can(Capability.SCAN):
+        verbs.append(space.scan)
+    for field, word, nearest, allowed in (
+        ("entity_types", "decission", "decision", "artifact"),
+        ("domains", "sofware", "software", "galaxy"),
+        ("observation_kinds", "rejectd", "rejected", "touches"),
+        ("statuses", "actve", "active", "invalidated"),
+    ):
+        for ask in verbs:
+            hints = (word, f"Did you mean {nearest!r}", allowed)
+            await refused(InvalidRequest, ask(**{field: [nearest, word]}), f"a filter by {word!r}", *hints)
+    both = space.search("redis", entity_types=["redis"], domains=["redis"])
+    await refused(InvalidRequest, both, "two unknown words", "entity_types.0", "domains.0")
+    for known in ({"entity_types": ["Open Question"]}, {"domains": ["SOFTWARE "]}, {"statuses": ["Active"]}):
+        equal(await space.texts("redis", **known), ["Redis"], f"hits with {known}")
+
+
 @check("vocabulary.synonyms")
 async def synonyms_fold_and_turn(bench: Bench) -> None:
     """A synonym of a relation type is stored as the type it means, the arrow turned where it must be."""
@@ -110,6 +135,9 @@ async def the_store_uses_the_vocabulary_it_was_given(bench: Bench) -> None:
     found = [await space.one(Relation, item) for item in made.ids("relation")]
     seen = [(link.source_name, link.type, link.target_name) for link in found]
     equal(seen, [("Soup", "goes_with", "Bread"), ("Bread", "uses", "Soup")], "relations of added types")
+    if Capability.LEXICAL in bench.provider.info.capabilities:
+        hits = await space.texts("soup", entity_types=["recipe"], domains=["Cooking"])
+        equal(hits, ["Soup"], "hits with filters by added words")
 
 
 @check("relation.ends")

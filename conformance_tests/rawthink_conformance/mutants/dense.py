@@ -56,7 +56,7 @@ class DenseReference(Declares):
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Search by words and by meaning, or by words, and say so."""
-        query = query.in_zone(self._zone)
+        query = query.canonical(self._rules)
         degraded, asked = None, list[float]()
         try:
             await self._embed(query.scope.space)

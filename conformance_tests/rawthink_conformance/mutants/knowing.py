@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from typing import TYPE_CHECKING
 
 from rawthink_conformance.brute import facts
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.graph import Facts, Needs
     from rawthink_core.model import Item
-    from rawthink_core.operations import Batch, RecordReceipt
+    from rawthink_core.operations import Batch, RecordReceipt, SearchPage, SearchQuery
     from rawthink_core.rows import Row, State
 
 
@@ -190,6 +191,15 @@ class SuggestsNothing(ReferenceProvider):
         except InvalidRequest as error:
             faults = [Fault(fault.where, fault.problem.split(" Did you mean")[0]) for fault in error.faults]
             raise InvalidRequest(faults) from None
+
+
+@breaks("vocabulary.filters")
+class UnknownIsNothing(ReferenceProvider):
+    """Finds nothing of a type or domain that there is not."""
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """Look at the times only."""
+        return await to_thread(self._search, query.in_zone(self._zone))
 
 
 @breaks("vocabulary.synonyms")

@@ -14,7 +14,7 @@ from rawthink_core.operations import RecordReceipt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rawthink_core.graph import Facts, Needs
+    from rawthink_core.graph import Facts, Needs, Work
     from rawthink_core.operations import Batch, SearchPage, SearchQuery
     from rawthink_core.rows import Row, State
 
@@ -70,9 +70,9 @@ class NoReasons(ChangesRows):
 class RevisesTheFirstOnly(ReferenceProvider):
     """Takes an exact text for the first observation that has it."""
 
-    def _plan(self, batch: Batch, at: Any) -> tuple[Row, ...]:
-        rows = super()._plan(batch, at)
-        by_text = any(target.text for change in batch.revisions for target in change.targets)
+    def _plan(self, work: Work, at: Any) -> tuple[Row, ...]:
+        rows = super()._plan(work, at)
+        by_text = any(target.text for change in work.batch.revisions for target in change.targets)
         retired = [row for row in rows if row["op"] == "retire"]
         return tuple(row for row in rows if not by_text or row not in retired[1:])
 
@@ -106,6 +106,24 @@ class NeverCloses(ChangesRows):
     def changed(self, row: Row) -> Row:
         """Leave the interval open."""
         return without(row, "valid_to") if row["op"] == "retire" else row
+
+
+@breaks("revise.changed_now", "decision.ends_the_former")
+class HeldForEver(ChangesRows):
+    """Takes no begin for granted."""
+
+    def changed(self, row: Row) -> Row:
+        """Drop what nobody stated."""
+        return without(row, "assumed", "valid_from") if row.get("assumed") else row
+
+
+@breaks("revise.changed_now", "decision.said_again")
+class TakesItForStated(ChangesRows):
+    """Forgets that a begin was not stated."""
+
+    def changed(self, row: Row) -> Row:
+        """Drop the mark."""
+        return without(row, "assumed")
 
 
 @breaks("revise.standing")
@@ -224,13 +242,13 @@ class DecisionsPileUp(ReferenceProvider):
 class AnyReasonEndsTheFormer(ReferenceProvider):
     """Ends a decision with every record of it."""
 
-    def _plan(self, batch: Batch, at: Any) -> tuple[Row, ...]:
-        rows = super()._plan(batch, at)
+    def _plan(self, work: Work, at: Any) -> tuple[Row, ...]:
+        rows = super()._plan(work, at)
         touched = {row["id"] for row in rows}
         owners = {row["entity"] for row in rows if row.get("kind") == "because"}
         ended = [
             {"op": "retire", "of": "observation", "id": state.id, "status": "ended"}
-            for state in self._standing(batch.scope.space).values()
+            for state in self._standing(work.space).values()
             if state.active and state.row.get("entity") in owners and state.id not in touched
         ]
         return (*rows, *ended)
@@ -249,9 +267,9 @@ class DropsSupersedes(ChangesBatches):
 class NamesInReasons(ReferenceProvider):
     """Names the new decision in the reason of the old one."""
 
-    def _plan(self, batch: Batch, at: Any) -> tuple[Row, ...]:
-        name = next((entity.name for entity in batch.entities if entity.supersedes), None)
-        rows = super()._plan(batch, at)
+    def _plan(self, work: Work, at: Any) -> tuple[Row, ...]:
+        name = next((entity.name for entity in work.batch.entities if entity.supersedes), None)
+        rows = super()._plan(work, at)
         if name is None:
             return rows
         return tuple(

@@ -97,7 +97,7 @@ class EmptyWhenDown(ReferenceProvider):
         return super()._scan(request) if self._opened else ScanPage()
 
 
-@breaks("down.health")
+@breaks("down.health", "health.absent")
 class AlwaysWell(ReferenceProvider):
     """Is always well."""
 
@@ -113,6 +113,17 @@ class NeverWell(ReferenceProvider):
     async def health(self) -> Health:
         """Say nothing of use."""
         return Health(status="degraded", location="")
+
+
+@breaks("health.absent")
+class OpensToLook(ReferenceProvider):
+    """Opens a store, and so makes one, to see how it is."""
+
+    async def health(self) -> Health:
+        """Open first."""
+        if self._opened is None and not self._world.path.parent.is_file():
+            await self.open()
+        return await super().health()
 
 
 @breaks("maintain.keeps")

@@ -8,6 +8,7 @@ from rawthink_conformance.brute import Everything
 from rawthink_conformance.mutants.zoo import breaks, remade
 from rawthink_conformance.reference import ReferenceProvider
 from rawthink_core.errors import InvalidRequest
+from rawthink_core.graph import prepare
 from rawthink_core.identity import looks_like_id
 from rawthink_core.operations import Scope
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rawthink_core.commits import Commit
-    from rawthink_core.graph import Facts, Needs
+    from rawthink_core.graph import Facts, Needs, Work
     from rawthink_core.operations import (
         Batch,
         Forget,
@@ -200,8 +201,9 @@ class WipesEveryone(ReferenceProvider):
 class SaltedIds(ReferenceProvider):
     """Mints ids of its own."""
 
-    def _plan(self, batch: Batch, at: datetime) -> tuple[Row, ...]:
-        return super()._plan(remade(batch, scope=Scope(space=f"{batch.scope.space}{_SALT}")), at)
+    def _plan(self, work: Work, at: datetime) -> tuple[Row, ...]:
+        salted = remade(work.batch, scope=Scope(space=f"{work.space}{_SALT}"))
+        return super()._plan(prepare(salted, self._rules), at)
 
     def _states(self, space: str, as_of: str | None = None) -> dict[str, State]:
         return super()._states(space.removesuffix(_SALT), as_of)

@@ -80,20 +80,37 @@ class NamesNotIndexed(Retrieves):
     retrieval = _NoEntities
 
 
-class _FormerNames(Everything):
+class _PresentNames(Everything):
     def documents(self) -> dict[str, dict[int, float]]:
         found = super().documents()
         for item, state in self._standing(None).items():
             if state.kind == "entity":
-                found[item] = dict(zip(*document_vector("\n".join(state.names())), strict=True))
+                names = "\n".join([state.value("name"), *state.value("aliases")])
+                found[item] = dict(zip(*document_vector(names), strict=True))
         return found
 
 
-@breaks("search.stale")
-class StaleNames(Retrieves):
-    """Finds an entity by names that it had once."""
+@breaks("search.entities")
+class FormerNamesLost(Retrieves):
+    """Finds an entity by the names that it has now."""
 
-    retrieval = _FormerNames
+    retrieval = _PresentNames
+
+
+class _FirstNames(Everything):
+    def documents(self) -> dict[str, dict[int, float]]:
+        found = super().documents()
+        for item, state in self._standing(None).items():
+            if state.kind == "entity":
+                found[item] = dict(zip(*document_vector(state.row["name"]), strict=True))
+        return found
+
+
+@breaks("search.entities", "search.stale")
+class NamesIndexedOnce(Retrieves):
+    """Indexes an entity when it is created, and never again."""
+
+    retrieval = _FirstNames
 
 
 class _Late(Everything):

@@ -14,6 +14,7 @@ from rawthink_core.model import zone_named
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rawthink_core.graph import Work
     from rawthink_core.operations import Scan, ScanPage, SearchPage, SearchQuery
     from rawthink_core.rows import Row, State
 
@@ -105,6 +106,16 @@ class ReadsUtc(ReferenceProvider):
         self._rules = Rules(self._world.vocabulary, zone_named("UTC"))
 
 
+@breaks("time.zone")
+class ClientClocks(ReferenceProvider):
+    """Keeps the time of a provenance as the client wrote it."""
+
+    def _plan(self, work: Work, at: datetime) -> tuple[Row, ...]:
+        if (given := work.batch.provenance) is not None:
+            work.by = given.model_dump(mode="json", exclude_none=True)
+        return super()._plan(work, at)
+
+
 @breaks("time.zone_fixed")
 class MovesWithItsReader(ReferenceProvider):
     """Reads a store in the zone of whoever opens it."""
@@ -158,7 +169,7 @@ class FiltersByRecording(ReferenceProvider):
         return remade(page, items=tuple(kept))
 
 
-@breaks("time.as_of")
+@breaks("time.as_of", "search.entities")
 class TodaysFields(ReferenceProvider):
     """Shows the past with the fields of today."""
 

@@ -12,6 +12,7 @@ from rawthink_conformance.reference import ReferenceProvider
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, digest, receipt_of
 from rawthink_core.errors import InvalidRequest
+from rawthink_core.graph import prepare
 from rawthink_core.text import same_text
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Unlocked(ReferenceProvider):
     def _record(self, batch: Batch) -> RecordReceipt:
         if (known := self._committed(batch)) is not None:
             return receipt_of(known)
-        rows = self._plan(batch, self._next_instant())
+        rows = self._plan(prepare(batch, self._rules), self._next_instant())
         before = list(self._shelf.commits)
         time.sleep(0.3)  # long enough for the others to have looked too, on any machine
         with self._shelf.lock:
