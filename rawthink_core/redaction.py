@@ -187,7 +187,7 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
 
 
 def _pem_blocks(text: str) -> Iterator[Secret]:
-    """Private keys from BEGIN to the END that belongs to it, or as far as the key goes where there is none."""
+    """Private keys from BEGIN to the END that belongs to it, or as far as the key goes without one."""
     if "PRIVATE KEY" not in text:
         return
     begins = list(_re(_PEM_BEGIN).finditer(text))
