@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -95,6 +96,7 @@ class Command:
             stderr=subprocess.PIPE,
             env=self.environ(**env),
             cwd=cwd or self.home,
+            preexec_fn=_hear_ctrl_c if os.name == "posix" else None,  # noqa: PLW1509 - sets one signal
         )
 
     def outside(self, *args, stdin=b"", cwd=None, **env):
@@ -120,3 +122,8 @@ def cache(cli):
     )  # fmt: skip
     assert answer.code == 0, answer.err
     return cli
+
+
+def _hear_ctrl_c():
+    """Undo what a shell does to its background jobs: these tests may be part of one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
