@@ -38,20 +38,21 @@ def command(app: App, /, *, topic: tuple[str, ...], limit: int, ids: bool, wait:
     """Argue back: what you rejected, gave up, doubted or left open about TOPIC."""
     app.places = {"text": "TOPIC", "limit": "--limit"}
 
-    async def work(memory: Memory) -> tuple[Challenge, telling.Teller]:
+    async def work(memory: Memory) -> tuple[Challenge, telling.Teller, str]:
         found = await waiting.until_indexed(lambda: memory.challenge(" ".join(topic), limit=limit), wait)
-        return found, telling.teller_for(memory, app.columns, ids=ids)
+        where = await telling.emptiness(memory) if found.empty else ""
+        return found, telling.teller_for(memory, app.columns, ids=ids), where
 
-    found, tell = app.run(work)
-    app.answer(found, lambda: lines(found, tell))
+    found, tell, where = app.run(work)
+    app.answer(found, lambda: lines(found, tell, where))
     return exits.PARTIAL if found.degraded else exits.OK
 
 
-def lines(found: Challenge, tell: telling.Teller) -> Iterator[str]:
+def lines(found: Challenge, tell: telling.Teller, where: str = "") -> Iterator[str]:
     """Yield what speaks against a topic, a section for each sort."""
     yield from telling.degraded(found.degraded, empty=found.empty)
     if found.empty and not found.degraded:
-        yield "Nothing in this memory speaks against it."
+        yield from paper.wrap(f"Nothing in this memory speaks against it.{where}", tell.columns)
     yield from telling.section("You rejected", _hits(found.rejected, tell))
     yield from telling.section("You believed, and gave up", _hits(found.revised, tell))
     contradictions = (line for item in found.contradictions for line in telling.relation(tell, item))

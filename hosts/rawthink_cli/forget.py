@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from rawthink_core.operations import ForgetReceipt
 
 _EXAMPLES = """
-rawthink forget --name "old plan"
+rawthink forget "old plan"
 rawthink forget --session standup-0412 --yes
 """
 
 
 @click.command("forget", cls=Verb, examples=_EXAMPLES)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="An item, by id.")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="An entity, and all that is said of it.")
 @click.option("--session", "sessions", multiple=True, metavar="NAME", help="All passages of a session.")
 @click.option("--everything", is_flag=True, help="All of the space.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def command(app: App, /, *, yes: bool, **what: Any) -> int:
-    """Erase from every place of ours, and say which: afterwards nothing yields the text.
+    """Erase each NAME and all that is said of it, from every place of ours, and say which.
 
-    What was merely wrong is better revised: then it is known why.
+    Afterwards nothing yields the text. What was merely wrong is better revised: then it is known why.
     """
     if not any(what.values()):
-        raise click.UsageError("say what to forget: --id, --name, --session or --everything")
+        raise click.UsageError("say what to forget: a NAME, --id, --session or --everything")
     if what["everything"] and (what["ids"] or what["names"] or what["sessions"]):
         raise click.UsageError("--everything stands alone")
-    app.places = {"ids.*": "--id", "names.*": "--name", "sessions.*": "--session"}
+    app.places = {"ids.*": "--id", "names.*": "NAME", "sessions.*": "--session"}
     if not yes:
         _ask(app, what)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rawthink_cli import exits, telling, waiting
+from rawthink_cli import exits, paper, telling, waiting
 from rawthink_cli.app import App, Verb
 from rawthink_core.vocabulary import OBSERVATION_KINDS, STATUSES
 
@@ -83,12 +83,13 @@ def command(
     if "any" in filters["statuses"]:
         asked["statuses"] = STATUSES
 
-    async def work(memory: Memory) -> tuple[SearchPage, telling.Teller]:
+    async def work(memory: Memory) -> tuple[SearchPage, telling.Teller, str]:
         page = await waiting.until_indexed(lambda: memory.search(" ".join(words), **asked), wait)
-        return page, telling.teller_for(memory, app.columns, ids=ids)
+        where = "" if page.items else await telling.emptiness(memory)
+        return page, telling.teller_for(memory, app.columns, ids=ids), where
 
-    page, tell = app.run(work)
-    app.answer(page, lambda: _lines(page, tell, group=group))
+    page, tell, where = app.run(work)
+    app.answer(page, lambda: _lines(page, tell, where, group=group))
     return _code(page)
 
 
@@ -98,11 +99,11 @@ def _code(page: SearchPage) -> int:
     return exits.OK if page.items else exits.NOTHING
 
 
-def _lines(page: SearchPage, tell: telling.Teller, *, group: bool) -> Iterator[str]:
+def _lines(page: SearchPage, tell: telling.Teller, where: str, *, group: bool) -> Iterator[str]:
     yield from telling.degraded(page.degraded, empty=not page.items)
     if not page.items:
         if not page.degraded:
-            yield "Nothing found."
+            yield from paper.wrap(f"Nothing found.{where}", tell.columns)
         return
     number, last = 0, None
     for found in page.items:

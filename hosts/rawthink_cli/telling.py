@@ -61,6 +61,15 @@ def teller_for(memory: Memory, columns: int, *, ids: bool = False) -> Teller:
     return Teller(ZoneInfo(memory.info.timezone), columns, ids)
 
 
+async def emptiness(memory: Memory) -> str:
+    """Return what to add to an answer that found nothing: where it looked, if nothing is there at all."""
+    from rawthink_core.provider import Capability  # noqa: PLC0415 - with the rest of the core
+
+    if not memory.info.can(Capability.SCAN) or (await memory.scan(limit=1)).items:
+        return ""
+    return f" The memory in {memory.info.location} holds nothing in this space yet."
+
+
 # --- searches -----------------------------------------------------------------------------------
 
 

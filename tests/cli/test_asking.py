@@ -260,3 +260,12 @@ def test_an_index_that_is_being_built_is_waited_for(cli, limping):
 def test_what_a_provider_does_not_offer_is_said_in_one_sentence(cli, limping):
     answer = cli("history", "x", build=limping)
     assert (answer.code, answer.err) == (2, "rawthink: limping does not support history\n")
+
+
+def test_an_empty_memory_says_where_it_looked(cli):
+    told = cli("search", "anything")
+    assert told.code == 3
+    assert f"{cli.home / 'rawthink-vault'} holds nothing in this space yet" in " ".join(told.out.split())
+    assert "holds nothing" in " ".join(cli("challenge", "anything").out.split())
+    cli("record", "Redis", "is fast", "--type", "artifact", "--domain", "software")
+    assert cli("search", "unheard").out == "Nothing found.\n"

@@ -6,14 +6,14 @@ import pytest
 
 
 def test_it_does_not_erase_where_nobody_can_be_asked(cache):
-    answer = cache("forget", "--name", "api/cache")
+    answer = cache("forget", "api/cache")
     assert answer.code == 2
     assert "add --yes" in answer.err
     assert cache("show", "api/cache").code == 0
 
 
 def test_with_yes_it_erases_and_names_every_place(cache):
-    answer = cache("forget", "--name", "api/cache", "--yes")
+    answer = cache("forget", "api/cache", "--yes")
     assert answer.code == 0
     assert "4 items erased." in answer.out
     assert "erased  journal" in answer.out
@@ -24,7 +24,7 @@ def test_with_yes_it_erases_and_names_every_place(cache):
 
 
 def test_a_receipt_is_json_too(cache):
-    receipt = cache("forget", "--name", "api/cache", "--yes", "--json").json
+    receipt = cache("forget", "api/cache", "--yes", "--json").json
     assert len(receipt["ids"]) == 4
     assert receipt["places"][0]["outcome"] == "erased"
 
@@ -46,7 +46,7 @@ def test_everything_means_everything_in_this_space(cache):
 
 
 def test_what_is_not_there_is_said(cache):
-    answer = cache("forget", "--name", "nobody", "--name", "api/cache", "--yes")
+    answer = cache("forget", "nobody", "api/cache", "--yes")
     assert answer.code == 3
     assert "Not in this space: nobody" in answer.out
     assert cache("show", "api/cache").code == 3
@@ -54,7 +54,7 @@ def test_what_is_not_there_is_said(cache):
 
 def test_it_wants_to_know_what(cli):
     assert "say what to forget" in cli("forget", "--yes").err
-    assert "--everything stands alone" in cli("forget", "--everything", "--name", "x", "--yes").err
+    assert "--everything stands alone" in cli("forget", "--everything", "x", "--yes").err
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 0, 0), ("y\n", 0, 3), ("\n", 0, 0)])
@@ -62,7 +62,7 @@ def test_a_person_is_asked(cache, monkeypatch, answer, code, left):
     import rawthink_cli.forget
 
     monkeypatch.setattr(rawthink_cli.forget, "_can_ask", lambda: True)
-    told = cache("forget", "--name", "api/cache", stdin=answer)
+    told = cache("forget", "api/cache", stdin=answer)
     assert told.code == code
     assert "Erase api/cache for good?" in told.err
     assert cache("show", "api/cache").code == left

@@ -204,7 +204,7 @@ def test_an_export_imports_from_stdin(cache, tmp_path):
 
 def test_what_was_forgotten_is_not_said_to_be_back(cli, graph):
     cli("import", graph)
-    cli("forget", "--name", "Atlas", "--yes")
+    cli("forget", "Atlas", "--yes")
     answer = cli("import", graph)
     assert answer.code == 5
     assert "added nothing" in answer.out
