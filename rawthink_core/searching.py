@@ -8,6 +8,7 @@ the engine itself does.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -141,9 +142,13 @@ class _Search:
         waiting = sorted((i for i in scores if i not in states), key=lambda i: (-scores[i], i))
         ranked = self._rank([i for i in scores if i in states], scores, states)
         while waiting:
-            if len(ranked) >= enough and scores[waiting[0]] < ranked[enough - 1].score - _TIE:
+            few = enough + 4
+            if len(ranked) >= enough:
+                bar = ranked[enough - 1].score - _TIE
+                few = bisect_right(waiting, -bar, key=lambda i: -scores[i])  # all that could still overtake
+            some, waiting = waiting[:few], waiting[few:]
+            if not some:
                 break
-            some, waiting = waiting[: enough + 4], waiting[enough + 4 :]
             states.update(self.store.states(some, self.chosen.as_of))
             known = {item.id for item in ranked} | {i for i in some if self._passes(states, i)}
             ranked = self._rank(known, scores, states)

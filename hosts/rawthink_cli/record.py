@@ -108,8 +108,10 @@ def _from_json(source: str, given: dict[str, Any]) -> dict[str, Any]:
             "--from-json takes the whole batch from the file; only --batch-id goes with it"
         )
     batch = read_json(source)
-    if not isinstance(batch, dict) or not batch.keys() <= set(_BATCH):
-        raise click.UsageError(f"{source}: a batch is a JSON object with some of {', '.join(_BATCH)}")
+    strange = sorted(batch.keys() - set(_BATCH)) if isinstance(batch, dict) else []
+    if not isinstance(batch, dict) or strange:
+        named = f", not {', '.join(map(repr, strange))}" if strange else ""
+        raise click.UsageError(f"{source}: a batch is a JSON object with some of {', '.join(_BATCH)}{named}")
     return {**batch, "batch_id": batch_id} if batch_id else batch
 
 
