@@ -16,7 +16,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rawthink_local.served import our_environment
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from rawthink_local.store import Store
+    from rawthink_local.vectors import Kept
 
 log = logging.getLogger("rawthink.local")
 
@@ -33,11 +34,12 @@ COMMAND = [sys.executable, "-m", "rawthink_local.building"]
 class Builder:
     """A build that runs in another process."""
 
-    def __init__(self, store: Store, root: Path) -> None:
-        order = {
+    def __init__(self, store: Store, root: Path, kept: Kept | None = None) -> None:
+        order: dict[str, Any] = {
             "folder": str(store.journal.folder),
             "rows": str(store.index.file) if store.index.file else None,
             "root": str(root),
+            "model": list(kept.model) if kept is not None else None,
         }
         self._done, self._all = 0, store.index.born_count()
         self._failed = ""
@@ -103,13 +105,14 @@ class Builder:
             self._watcher.join()
 
 
-def main(order: dict[str, str | None]) -> None:
+def main(order: dict[str, Any]) -> None:
     """Work off the backlog of the store in ``order``, then pack."""
     from rawthink_core.clock import SystemClock  # noqa: PLC0415 - the parent needs none of this
     from rawthink_core.provider import World  # noqa: PLC0415 - see above
     from rawthink_local.edge import EdgeIndex  # noqa: PLC0415 - see above
     from rawthink_local.replica import Replica  # noqa: PLC0415 - see above
     from rawthink_local.store import Store  # noqa: PLC0415 - see above
+    from rawthink_local.vectors import Kept, Model  # noqa: PLC0415 - see above
 
     folder, root, rows = Path(order["folder"] or ""), Path(order["root"] or ""), order["rows"]
     store = Store(folder, Path(rows) if rows else None, World(path=folder), 1.0)
@@ -120,7 +123,8 @@ def main(order: dict[str, str | None]) -> None:
     if overlay:
         store.lay_over(overlay)
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
-    replica = Replica(store, root, SystemClock(), EdgeIndex.open)  # nothing waits for this process
+    kept = Kept(store.journal.derived, Model(*order["model"])) if order["model"] else None
+    replica = Replica(store, root, SystemClock(), kept, EdgeIndex.open)  # nothing waits for this process
     total = store.index.born_count()
     try:
         for done in replica.build():
@@ -128,6 +132,8 @@ def main(order: dict[str, str | None]) -> None:
     finally:
         replica.let_go()
         store.close()
+        if kept is not None:
+            kept.close()
 
 
 def _end_with_parent(parent: FileIO) -> None:

@@ -19,6 +19,7 @@ CAPABILITIES = {
     Capability.AS_OF: "yes",
     Capability.VALID_AT: "yes",
     Capability.LEXICAL: "yes",
+    Capability.DENSE: "yes",
     Capability.VERBATIM: "yes",
     Capability.ACTIVITY: "yes",
     Capability.READ_YOUR_WRITES: "at once",

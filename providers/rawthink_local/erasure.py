@@ -17,6 +17,7 @@ from rawthink_core.text import identity_key
 from rawthink_local.files import explained, replace
 from rawthink_local.journal import NAME
 from rawthink_local.lines import read_line
+from rawthink_local.vectors import forget_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
     from rawthink_core.operations import Forget
     from rawthink_core.rows import State
-    from rawthink_local.activity import Activity
     from rawthink_local.adoption import Adoption
     from rawthink_local.lexical import Lexical
+    from rawthink_local.parts import Parts
     from rawthink_local.store import Store
     from rawthink_local.view import View
 
@@ -116,18 +117,18 @@ def _following(store: Store) -> Header:
 # --- everywhere else ----------------------------------------------------------------------------
 
 
-def places_of(
-    store: Store, lexical: Lexical | None, activity: Activity | None, erased: Sequence[State]
-) -> list[Place]:
+def places_of(parts: Parts, erased: Sequence[State]) -> list[Place]:
     """Erase what is derived from forgotten items and say of each place what became of it there."""
+    store = parts.store
     places = [
         Place(place="journal", outcome="erased", note=str(store.journal.path)),
         Place(place="row index", outcome="erased", note="holds no text; built anew from the journal"),
     ]
-    places.append(_replicas(lexical))
-    if activity is not None:
-        activity.forget(state.id for state in erased)
-        places.append(Place(place="activity", outcome="erased"))
+    places.append(_replicas(parts.lexical))
+    if forget_vectors(store.journal.derived, [text_of(state) for state in erased]):
+        places.append(Place(place="kept vectors", outcome="erased"))
+    parts.activity.forget(state.id for state in erased)
+    places.append(Place(place="activity", outcome="erased"))
     places += _set_aside(store.journal.folder, erased)
     if store.adoption is not None and _holds(store.adoption, {state.id for state in erased}):
         note = f"{store.adoption.path} belongs to another server and is never written; delete it there"
@@ -138,9 +139,9 @@ def places_of(
     return places
 
 
-def _replicas(lexical: Lexical | None) -> Place:
+def _replicas(lexical: Lexical) -> Place:
     try:
-        busy = lexical.forget() if lexical is not None else 0
+        busy = lexical.forget()
     except BackendError as error:
         return Place(place="search index", outcome="pending", note=f"holds no text; {error}")
     if busy:

@@ -12,18 +12,23 @@ if TYPE_CHECKING:
 
 Terms: TypeAlias = "tuple[Sequence[int], Sequence[float]]"
 Value: TypeAlias = "str | int | list[str]"
+Vectors: TypeAlias = "Sequence[Sequence[float]]"
 
 #: What a point may carry and a filter may name.
-KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session")
+KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session", "vector")
 INTEGERS: Final = ("date", "recorded_at", "retired_at", "valid_from", "valid_to")
 
 
 class IndexPoint(NamedTuple):
-    """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields."""
+    """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields.
+
+    ``vectors`` are those of its windows, of unit length; none where they are still to come, or not wanted.
+    """
 
     id: str
     terms: Terms
     fields: Mapping[str, Value]
+    vectors: Vectors = ()
 
 
 class FieldFilter(NamedTuple):

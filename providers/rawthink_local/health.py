@@ -10,7 +10,7 @@ from rawthink_core.commits import Commit
 from rawthink_core.errors import RawThinkError, StoreTooNew, quoted
 from rawthink_core.operations import Check, Health
 from rawthink_core.rows import CREATES
-from rawthink_local.adoption import FILE
+from rawthink_local.coverage import search, slots, vectors
 from rawthink_local.journal import ATTRIBUTES, NAME, Journal
 from rawthink_local.lines import Moved, read_line
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rawthink_core.foreign import ForeignGraph, Settled
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.parts import Parts
     from rawthink_local.questions import Spot
     from rawthink_local.store import Store
 
@@ -29,14 +29,13 @@ _AGAIN = "mend what it says, then look again"
 _MANY = 5
 
 
-def examine(
-    folder: Path, store: Store | None, lexical: Lexical | None, foreign: Path | None = None
-) -> Health:
-    """Return the state of a store, creating nothing. Never raises; ``store`` is None where it is not open.
+def examine(folder: Path, parts: Parts | None, foreign: Path, embedder: Check | None = None) -> Health:
+    """Return the state of a store, creating nothing. Never raises; ``parts`` is None where it is not open.
 
-    ``foreign`` is the graph file of another server that would be read in place.
+    ``foreign`` is the graph file of another server that would be read in place; ``embedder`` what a probe of
+    it has shown.
     """
-    foreign = foreign or folder / FILE
+    store = parts.store if parts is not None else None
     if store is None and (missing := _no_store(folder, foreign)) is not None:
         return Health(status="down", location=str(folder), checks=(missing,), exists=False)
     checks = [_folder(folder)]
@@ -46,17 +45,25 @@ def examine(
             store.look()
             checks += [_journal(store), *_damage(store), *_merged(store), *_foreign(store)]
             checks += [_set_aside(folder), _attributes(store), _rows(store)]
-            if lexical is not None:
-                checks.append(_search(lexical))
+            if parts is not None:
+                checks += [search(parts.lexical), *vectors(parts.lexical), slots(parts.lexical)]
         except StoreTooNew as error:
             checks.append(Check(name="journal", status="fail", detail=str(error), fix=_UPGRADE))
         except (RawThinkError, Moved, sqlite3.Error, OSError) as error:
             checks.append(Check(name="journal", status="fail", detail=str(error), fix=_AGAIN))
+        if embedder is not None:
+            checks.append(embedder)
     elif folder.is_dir():
         checks.append(_unopened(folder))
     worst = {check.status for check in checks}
     status = "down" if store is None else "degraded" if worst & {"fail", "warn"} else "ok"
-    return Health(status=status, location=str(folder), checks=tuple(c for c in checks if c.detail))
+    waiting = parts.lexical.waiting_count() if parts is not None else 0
+    return Health(
+        status=status,
+        location=str(folder),
+        checks=tuple(c for c in checks if c.detail),
+        pending_embeddings=waiting,
+    )
 
 
 def _no_store(folder: Path, foreign: Path) -> Check | None:
@@ -298,18 +305,3 @@ def _set_aside(folder: Path) -> Check:
 def _rows(store: Store) -> Check:
     place = store.index.file or "memory"
     return Check(name="row index", status="ok", detail=f"{store.index.born_count():,} items ({place})")
-
-
-def _search(lexical: Lexical) -> Check:
-    try:
-        behind = lexical.catch_up()
-    except RawThinkError as error:
-        return Check(name="search", status="fail", detail=str(error), fix=_AGAIN)
-    if behind is not None and behind.startswith("index not built"):
-        detail = f"{behind}; tried again in half a minute"
-        return Check(name="search", status="warn", detail=detail, fix="mend what it says; rawthink reindex")
-    if behind is not None:
-        return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
-    return Check(
-        name="search", status="ok", detail=f"{lexical.size():,} points, up to date ({lexical.place()})"
-    )

@@ -23,9 +23,12 @@ from rawthink_local.replicas import drop_free_slots
 from rawthink_local.served import IndexLost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
     from rawthink_local.store import Store
+    from rawthink_local.vectors import Kept
 
 log = logging.getLogger("rawthink.local")
 
@@ -36,12 +39,13 @@ _FAILURES = 2  # after which neither opening again nor building anew is any help
 class Lexical:
     """The search index of one process. Safe to use from many threads."""
 
-    def __init__(self, store: Store, root: Path | None, clock: Clock) -> None:
+    def __init__(self, store: Store, root: Path | None, clock: Clock, kept: Kept | None = None) -> None:
         self._store = store
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._root = self._place(root)
         self._lock = threading.RLock()
-        self._replica = Replica(store, self._root, clock)
+        self.kept = kept
+        self._replica = Replica(store, self._root, clock, kept)
         self._builder: Builder | None = None
         self._closed = False
         self._failures = 0  # searches that failed, one after the other
@@ -91,7 +95,7 @@ class Lexical:
             mine.start_over()
         if mine.behind() > replica.BACKLOG:
             mine.let_go()
-            self._builder = Builder(self._store, self._root)
+            self._builder = Builder(self._store, self._root, self.kept)
             return self._builder.progress() or "index being built"
         for _ in mine.apply():
             pass
@@ -117,20 +121,52 @@ class Lexical:
         finally:
             self._lock.release()
 
+    # --- vectors --------------------------------------------------------------------------------
+
+    def go_by(self, kept: Kept | None) -> None:
+        """Take vectors from elsewhere from now on; an index that has others is built anew."""
+        with self._lock:
+            self._stop_builder()
+            self.kept = kept
+            self._replica.go_by(kept)
+
+    def waiting(self, limit: int) -> list[tuple[str, str]]:
+        """Return space and id of items that wait for their vectors, as far as the index is built."""
+        with self._lock:
+            return self._replica.waiting(limit) if self.catch_up() is None else []
+
+    def waiting_count(self) -> int:
+        """Count the items that wait for their vectors, as far as the index is built."""
+        with self._lock:
+            return self._replica.waiting_count()
+
+    def write_again(self, items: Iterable[tuple[str, str]]) -> None:
+        """Give items that waited the vectors that have come."""
+        with self._lock:
+            if self.catch_up() is None:
+                self._replica.write_again(items)
+
     # --- searching ------------------------------------------------------------------------------
 
     def search(
         self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int
     ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds, best first; nothing while the index is being built.
+        """Return ids, scores and kinds by words, best first; nothing while the index is being built.
 
         Raises Moved where the index was taken away since `catch_up`.
         """
+        return self._asked(lambda: self._replica.search(terms, chosen, depth))
+
+    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[tuple[str, float, str]]:
+        """Return ids, similarities and kinds by meaning, best first. Raises Moved, as `search` does."""
+        return self._asked(lambda: self._replica.nearest(vector, chosen, depth))
+
+    def _asked(self, ask: Callable[[], list[tuple[str, float, str]]]) -> list[tuple[str, float, str]]:
         with self._lock:
             if not self._replica.opened and self._builder is None:
                 raise Moved
             try:
-                hits = self._replica.search(terms, chosen, depth)
+                hits = ask()
             except (IndexDamaged, IndexLost) as error:
                 self._failures += 1
                 if self._failures > _FAILURES:
@@ -152,6 +188,11 @@ class Lexical:
             self._stop_builder()
             self._replica.let_go()
             return drop_free_slots(self._root)
+
+    @property
+    def root(self) -> Path:
+        """The folder of all replicas."""
+        return self._root
 
     def size(self) -> int:
         """Return the number of points, 0 while another process builds them."""

@@ -12,21 +12,21 @@ from rawthink_local.store import header_of
 
 if TYPE_CHECKING:
     from rawthink_core.operations import Maintain
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.parts import Parts
     from rawthink_local.store import Store
 
 
-def maintain(store: Store, lexical: Lexical | None, request: Maintain) -> MaintainReceipt:
+def maintain(parts: Parts, request: Maintain) -> MaintainReceipt:
     """Repair or re-index a store and say what was done."""
+    store = parts.store
     done: list[str] = []
     if request.repair:
         done += repair(store)
     if request.reindex:
         store.index.rebuild()
         done.append("built the row index anew")
-        if lexical is not None:
-            lexical.forget()
-            done.append("deleted the search index; the next search builds it")
+        parts.lexical.forget()
+        done.append("deleted the search index; the next search builds it")
     return MaintainReceipt(done=tuple(done))
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.selection import Selection
     from rawthink_local.store import Store
+    from rawthink_local.vectors import Kept
     from rawthink_local.view import View
 
 _OWNERS = 50_000  # entities whose type and domain are remembered while many lines are read
@@ -44,10 +45,14 @@ class Changes:
 
 
 class PointMaker:
-    """Makes points from lines, remembering the entities that it met."""
+    """Makes points from lines, remembering the entities that it met.
 
-    def __init__(self, store: Store) -> None:
+    With ``kept`` each point gets the vectors of its text, or waits for them.
+    """
+
+    def __init__(self, store: Store, kept: Kept | None = None) -> None:
         self._store = store
+        self._kept = kept
         self._owners: dict[str, _Owner] = {}
 
     def changes(self, lines: Iterable[Line]) -> Changes:
@@ -66,6 +71,14 @@ class PointMaker:
         finally:
             for view in views.values():
                 view.__exit__()
+        return found
+
+    def again(self, space: str, items: Iterable[str]) -> Changes:
+        """Return what items are now, whatever the index holds of them."""
+        found = Changes()
+        with self._store.view(space) as view:
+            for item in items:
+                self._afresh(view, item, found)
         return found
 
     def _row(self, view: View, commit: Commit, row: Row, found: Changes) -> None:
@@ -92,9 +105,11 @@ class PointMaker:
 
     def _put(self, view: View, state: State, found: Changes) -> None:
         found.deletes.discard(state.id)
-        found.points[state.id] = IndexPoint(
-            state.id, document_vector(text_of(state)), self._fields(view, state)
-        )
+        text, fields = text_of(state), self._fields(view, state)
+        vectors = self._kept.of(text) if self._kept is not None else ()
+        if vectors is None:
+            fields["vector"] = "waiting"
+        found.points[state.id] = IndexPoint(state.id, document_vector(text), fields, vectors or ())
 
     def _fields(self, view: View, state: State) -> dict[str, Value]:
         row = state.row

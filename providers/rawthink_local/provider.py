@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from rawthink_core import reading
+from rawthink_core.asking import ask
 from rawthink_core.config import absolute
 from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
@@ -17,17 +18,14 @@ from rawthink_core.provider import BaseProvider, ProviderInfo
 from rawthink_core.searching import answer
 from rawthink_core.selection import selection, utc
 from rawthink_local import health, mending
-from rawthink_local.activity import Activity
-from rawthink_local.adoption import FILE, Adoption
 from rawthink_local.declared import CAPABILITIES, VERSION
+from rawthink_local.embedding import Embedding, texts_of
 from rawthink_local.erasure import forget, places_of
-from rawthink_local.lexical import Lexical
+from rawthink_local.parts import Parts, foreign_file, open_parts
 from rawthink_local.retrieval import Retrieval
-from rawthink_local.store import Store, header_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
 
     from rawthink_core.commits import Commit
     from rawthink_core.model import Item
@@ -52,7 +50,9 @@ if TYPE_CHECKING:
         SearchQuery,
     )
     from rawthink_core.provider import World
+    from rawthink_core.searching import Asked
     from rawthink_local.settings import LocalSettings
+    from rawthink_local.store import Store
     from rawthink_local.view import View
 
     T = TypeVar("T")
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 _THREADS = 4
 _PAUSE_SECONDS = 0.2
+_MODEL_SECONDS = 1.0  # that a first search waits to learn what the embedder is
 _FIRST = 2**63 - 1  # microseconds: before and after all that is
 
 
@@ -74,9 +75,8 @@ class LocalProvider(BaseProvider):
         self._rules = Rules(world.vocabulary, self._zone)
         self._threads: ThreadPoolExecutor | None = None
         self._writer: ThreadPoolExecutor | None = None
-        self._store: Store | None = None
-        self._activity: Activity | None = None
-        self._lexical: Lexical | None = None
+        self._parts: Parts | None = None
+        self._embedding: Embedding | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.info = ProviderInfo(
             name="local", version=VERSION, capabilities=CAPABILITIES, location=str(self.folder)
@@ -86,56 +86,23 @@ class LocalProvider(BaseProvider):
 
     async def open(self) -> None:
         """Open the store, creating it where there is none. Raises StoreTooNew or a BackendError."""
-        if self._store is None:
-            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rawthink-local")
-            try:
-                await self._in_thread(self._open)
-            except BaseException:
-                self._threads.shutdown(wait=False)
-                self._threads = None
-                raise
-            self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
-
-    def _open(self) -> None:
-        cache, state = self._own_folder(self._world.cache), self._own_folder(self._world.state)
-        store = Store(
-            self.folder, cache / "rows.sqlite" if cache else None, self._world, self._settings.lock_seconds
-        )
-        foreign = self._foreign
+        if self._parts is not None:
+            return
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rawthink-local")
         try:
-            header = store.open(lambda: header_of(self._world), keep_out=foreign.exists())
-            self._zone = zone_named(header.timezone)
-            self._rules = Rules(self._world.vocabulary, self._zone)
-            store.adoption = Adoption(
-                foreign, self._settings.memory_space, self._rules, store.index, self._world.clock
-            )
+            parts = await self._in_thread(open_parts, self.folder, self._settings, self._world)
         except BaseException:
-            store.close()
+            self._threads.shutdown(wait=False)
+            self._threads = None
             raise
-        self._store = store
-        self._activity = Activity(state / "activity.sqlite" if state else None)
-        self._lexical = Lexical(store, cache / "slots" if cache else None, self._world.clock)
-        self.info = ProviderInfo(
-            name="local",
-            version=VERSION,
-            capabilities=CAPABILITIES,
-            location=str(self.folder),
-            timezone=header.timezone,
-        )
-
-    @property
-    def _foreign(self) -> Path:
-        """The graph file of another server that is read in place."""
-        return absolute(self._settings.memory_file) if self._settings.memory_file else self.folder / FILE
-
-    def _own_folder(self, root: Path | None) -> Path | None:
-        """Return this store's place under a folder of the user: two copies of a store never share one."""
-        if root is None:
-            return None
-        name = hashlib.blake2b(
-            str(self.folder.resolve()).encode("utf-8", "surrogatepass"), digest_size=12
-        ).hexdigest()
-        return root / "local" / name
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
+        self._parts, self._rules, self._zone = parts, parts.rules, parts.rules.zone
+        self._embedding = Embedding(self._world.embedder, parts.store, parts.lexical, self._in_thread)
+        self._embedding.start()
+        able = {
+            name: grade for name, grade in CAPABILITIES.items() if self._embedding.wanted or name != "dense"
+        }
+        self.info = replace(self.info, timezone=str(self._zone), capabilities=able)
 
     async def close(self) -> None:
         """Release everything. May be called again."""
@@ -143,18 +110,14 @@ class LocalProvider(BaseProvider):
             return
         if self._timer is not None:
             self._timer.cancel()
+        if self._embedding is not None:
+            await self._embedding.close()
+            self._embedding = None
         threads, self._threads = self._threads, None
         writer, self._writer = self._writer, None
-        store, lexical, activity = self._store, self._lexical, self._activity
-        self._store = self._lexical = self._activity = None
-
-        def close() -> None:
-            for part in (lexical, activity, store):
-                if part is not None:
-                    part.close()
-
+        parts, self._parts = self._parts, None
         try:
-            await asyncio.get_running_loop().run_in_executor(writer, close)  # after the writes before it
+            await asyncio.get_running_loop().run_in_executor(writer, _close, parts)  # after all writes
         finally:
             threads.shutdown(wait=False)
             if writer is not None:
@@ -176,24 +139,31 @@ class LocalProvider(BaseProvider):
         return await self._in_thread(lambda: store.read(space, ask))
 
     @property
-    def _opened(self) -> Store:
-        if self._store is None:
+    def _open_parts(self) -> Parts:
+        if self._parts is None:
             raise BackendUnavailable(f"the memory in {self.folder} is not open; open it first")
-        return self._store
+        return self._parts
+
+    @property
+    def _opened(self) -> Store:
+        return self._open_parts.store
 
     def _use(self, *ids: str) -> None:
         """Note what was read, after the answer."""
-        if self._threads is not None and self._activity is not None and ids:
-            self._threads.submit(self._activity.note, ids, self._world.clock.now())
+        if self._threads is not None and self._parts is not None and ids:
+            self._threads.submit(self._parts.activity.note, ids, self._world.clock.now())
 
     # --- writing --------------------------------------------------------------------------------
 
     async def record(self, batch: Batch) -> RecordReceipt:
         """Write a batch in one line of the journal."""
-        store = self._opened
+        store, embedding = self._opened, self._embedding
+        assert embedding is not None  # noqa: S101 - opened together with the store
+        embedding.refuse_writes()
         receipt = await self._write(store.record, batch, self._rules)
         self._keep_up_later()
-        return receipt
+        pending = await embedding.soon(texts_of(batch)) if embedding.wanted else 0
+        return receipt.model_copy(update={"pending_embeddings": pending}) if pending else receipt
 
     def _keep_up_later(self) -> None:
         """Bring the search index up to date when writing pauses, so that the next search need not."""
@@ -202,8 +172,8 @@ class LocalProvider(BaseProvider):
         self._timer = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._keep_up)
 
     def _keep_up(self) -> None:
-        if self._threads is not None and self._lexical is not None:
-            self._threads.submit(self._lexical.keep_up)
+        if self._threads is not None and self._parts is not None:
+            self._threads.submit(self._parts.lexical.keep_up)
 
     async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
         """Add commits as they are."""
@@ -211,11 +181,9 @@ class LocalProvider(BaseProvider):
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Erase items from the journal and everything derived from it."""
-        store = self._opened
-        erased, missing = await self._write(forget, store, request)
-        places = (
-            await self._in_thread(places_of, store, self._lexical, self._activity, erased) if erased else ()
-        )
+        parts = self._open_parts
+        erased, missing = await self._write(forget, parts.store, request)
+        places = await self._in_thread(places_of, parts, erased) if erased else ()
         return ForgetReceipt(
             ids=tuple(sorted(state.id for state in erased)), missing=tuple(missing), places=tuple(places)
         )
@@ -260,17 +228,29 @@ class LocalProvider(BaseProvider):
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Find what a question is about."""
-        return await self._in_thread(self._search, query.canonical(self._rules))
+        query = query.canonical(self._rules)
+        self._opened  # noqa: B018 - before anything is embedded
+        asked, why = await self._ask(query.text)
+        page = await self._in_thread(self._search, query, asked, why)
+        if self._embedding is not None:
+            self._embedding.wake()  # the index is open now, and knows what waits
+        return page
 
-    def _search(self, query: SearchQuery) -> SearchPage:
-        store, lexical, activity = self._opened, self._lexical, self._activity
-        assert lexical is not None  # noqa: S101 - opened together with the store
-        assert activity is not None  # noqa: S101 - see above
+    async def _ask(self, text: str) -> tuple[Asked | None, str | None]:
+        """Return what the embedder makes of a question, or why it is asked by its words only."""
+        embedding = self._embedding
+        if embedding is None or not await embedding.ready(_MODEL_SECONDS):
+            return None, embedding.why_not() if embedding is not None else None
+        return await ask(embedding.embedder, text)
+
+    def _search(self, query: SearchQuery, asked: Asked | None, why: str | None) -> SearchPage:
+        store, activity, lexical, _ = self._open_parts
         now = self._world.clock.now()
 
         def ask(view: View) -> SearchPage:
             behind = lexical.catch_up()
-            return answer(query, Retrieval(lexical, view, activity), now, behind or store.degraded())
+            said = "; ".join(reason for reason in (behind, store.degraded(), why) if reason)
+            return answer(query, Retrieval(lexical, view, activity), now, said or None, asked)
 
         return store.read(query.scope.space, ask)
 
@@ -285,11 +265,21 @@ class LocalProvider(BaseProvider):
 
     async def maintain(self, request: Maintain) -> MaintainReceipt:
         """Set damaged parts aside, or build the indexes anew."""
-        return await self._write(mending.maintain, self._opened, self._lexical, request)
+        receipt = await self._write(mending.maintain, self._open_parts, request)
+        if request.reindex and self._embedding is not None:
+            await self._embedding.adopt()
+        return receipt
 
     async def health(self) -> Health:
         """Return how the store is, from its files to its index. Works on a store that can't be opened."""
-        return await asyncio.to_thread(health.examine, self.folder, self._store, self._lexical, self._foreign)
+        probe = await self._embedding.probe() if self._embedding is not None else None
+        foreign = foreign_file(self.folder, self._settings)
+        return await asyncio.to_thread(health.examine, self.folder, self._parts, foreign, probe)
+
+
+def _close(parts: Parts | None) -> None:
+    if parts is not None:
+        parts.close()
 
 
 def _honest(answer: A, degraded: str | None) -> A:

@@ -18,7 +18,7 @@ from rawthink_local.replicas import Slot, copy_from_free_slot, take_slot
 from rawthink_local.served import ServedIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import date
     from pathlib import Path
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rawthink_core.selection import Selection
     from rawthink_local.lines import Stamp
     from rawthink_local.store import Store
+    from rawthink_local.vectors import Kept
 
 log = logging.getLogger("rawthink.local")
 
@@ -41,13 +42,19 @@ class Replica:
     """One slot and the index in it. Not safe to share between threads."""
 
     def __init__(
-        self, store: Store, root: Path, clock: Clock, opener: Callable[[Path], Index] = ServedIndex.open
+        self,
+        store: Store,
+        root: Path,
+        clock: Clock,
+        kept: Kept | None = None,
+        opener: Callable[[Path, int], Index] = ServedIndex.open,
     ) -> None:
         self._store = store
+        self._kept = kept
         self._root = root
         self._clock = clock
         self._opener = opener
-        self._makes = PointMaker(store)
+        self._makes = PointMaker(store, kept)
         self._index: Index | None = None
         self._generation = ""
         self._position = 0
@@ -69,6 +76,15 @@ class Replica:
             self.slot = take_slot(self._root, self._clock.now(), generation=self._generation)
         return self.slot
 
+    def _open_in(self, slot: Slot) -> Index:
+        return self._opener(slot.folder, self._kept.model.dimensions if self._kept is not None else 0)
+
+    def go_by(self, kept: Kept | None) -> None:
+        """Take vectors from elsewhere from now on. An index that has others is built anew."""
+        self.close_index()
+        self._kept = kept
+        self._makes = PointMaker(self._store, kept)
+
     def open(self) -> None:
         """Take a slot and open its index, or the copy of another one's; make it where there is none."""
         self._generation = self._store.generation()
@@ -76,11 +92,11 @@ class Replica:
         if self._store.index.end > BACKLOG:
             copy_from_free_slot(slot)
         try:
-            self._index = self._opener(slot.folder)
+            self._index = self._open_in(slot)
         except IndexDamaged as error:
             log.info("%s. It is built anew.", error)
             slot.empty(self._clock.now(), generation=self._generation)
-            self._index = self._opener(slot.folder)
+            self._index = self._open_in(slot)
         marker = self._index.marker() or {}
         self._position = int(marker.get("position", 0))
         self._overlaid = str(marker.get("overlay", ""))
@@ -110,9 +126,9 @@ class Replica:
         except BackendUnavailable:  # the whole folder was deleted, its lock included
             self.let_go()
             self._take().empty(self._clock.now(), generation=self._generation)
-        self._index = self._opener(self._take().folder)
+        self._index = self._open_in(self._take())
         self._position, self._overlaid, self._passages = 0, "", False
-        self._makes = PointMaker(self._store)
+        self._makes = PointMaker(self._store, self._kept)
 
     # --- keeping up -----------------------------------------------------------------------------
 
@@ -125,9 +141,14 @@ class Replica:
             return True
         if not has_index(self.slot.folder):
             return False  # deleted under it
-        if marker.get("rules") != TEXT_RULES or self._position > self._store.index.end:
+        if marker.get("rules") != TEXT_RULES or marker.get("model") != self._model():
+            return False
+        if self._position > self._store.index.end:
             return False
         return self._overlay_fits() and marker.get("stamp") == self._stamp()
+
+    def _model(self) -> str:
+        return self._kept.model.fingerprint if self._kept is not None else ""
 
     def _overlay_fits(self) -> bool:
         """Tell whether what was indexed of the foreign file is what is read of it now, or was adopted."""
@@ -183,6 +204,7 @@ class Replica:
         self._passages = self._passages or any(point.fields["kind"] == "passage" for point in points)
         marker: dict[str, str | int] = {
             "rules": TEXT_RULES,
+            "model": self._model(),
             "position": position,
             "stamp": stamp,
             "overlay": self._overlaid,
@@ -190,6 +212,25 @@ class Replica:
         }
         self._index.apply(points, changes.deletes, marker)
         self._position = position
+
+    def waiting(self, limit: int) -> list[tuple[str, str]]:
+        """Return space and id of items that wait for their vectors, at most so many."""
+        return self._index.waiting(limit) if self._index is not None else []
+
+    def waiting_count(self) -> int:
+        """Count the items that wait for their vectors, 0 while the index is not open."""
+        return self._index.waiting_count() if self._index is not None else 0
+
+    def write_again(self, items: Iterable[tuple[str, str]]) -> None:
+        """Write the points of items anew, given their space and id: their vectors may have come."""
+        assert self._index is not None  # noqa: S101 - the caller opened it
+        by_space: dict[str, list[str]] = {}
+        for space, item in items:
+            by_space.setdefault(space, []).append(item)
+        for space, ids in by_space.items():
+            changes = self._makes.again(space, ids)
+            marker = self._index.marker() or {}
+            self._index.apply(changes.points.values(), changes.deletes, marker)
 
     def tidy(self) -> None:
         """Do what can wait for a quiet moment: note that the slot is in use, pack where that is worth it."""
@@ -224,6 +265,15 @@ class Replica:
         filters = filters_of(chosen)
         return self._index.search(
             terms, space=chosen.space, filters=filters, limit=depth, kinds=self._passages
+        )
+
+    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[tuple[str, float, str]]:
+        """Return ids, similarities and kinds, best first; nothing where the index is not open."""
+        if self._index is None:
+            return []
+        filters = filters_of(chosen)
+        return self._index.nearest(
+            vector, space=chosen.space, filters=filters, limit=depth, kinds=self._passages
         )
 
     def size(self) -> int:

@@ -134,6 +134,23 @@ def drop_free_slots(root: Path, *, mine: Slot | None = None) -> int:
     return sum(not _remove_if_free(root, number) for number in others)
 
 
+def examine_slots(root: Path) -> tuple[int, int, int]:
+    """Return how many slots are in use, free and kept, and left over (nobody's, or half copied)."""
+    used = free = left_over = 0
+    for number in _numbers(root):
+        if (lock := _try_lock(root, number)) is None:
+            used += 1
+            continue
+        try:
+            if _copy_folder(root, number).exists() or (number >= KEPT and _folder(root, number).exists()):
+                left_over += 1
+            elif has_index(_folder(root, number)):
+                free += 1
+        finally:
+            lock.release()
+    return used, free, left_over
+
+
 def _lowest_free(root: Path) -> tuple[int, FileLock]:
     for number in range(LIMIT):
         if (lock := _try_lock(root, number)) is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rawthink_core.searching import Retrieved
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import date
 
     from rawthink_core.ranking import Place
@@ -28,11 +28,11 @@ class Retrieval:
 
     def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
         """Return the best items by BM25."""
-        hits = self._lexical.search(terms, chosen, depth)
-        scores = [(i, score) for i, score, _ in hits]
-        if chosen.as_of is not None and chosen.valid_at is not None:
-            return Retrieved(scores)  # the index can't tell what held, as it was believed then
-        return Retrieved(scores, frozenset(i for i, _, kind in hits if kind == "passage"))
+        return _retrieved(self._lexical.search(terms, chosen, depth), chosen)
+
+    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
+        """Return the best items by cosine, each by the nearest of its windows."""
+        return _retrieved(self._lexical.nearest(vector, chosen, depth), chosen)
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""
@@ -45,3 +45,10 @@ class Retrieval:
     def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
         """Return the days of last use."""
         return self._activity.last_used(ids)
+
+
+def _retrieved(hits: Sequence[tuple[str, float, str]], chosen: Selection) -> Retrieved:
+    scores = [(i, score) for i, score, _ in hits]
+    if chosen.as_of is not None and chosen.valid_at is not None:
+        return Retrieved(scores)  # the index can't tell what held, as it was believed then
+    return Retrieved(scores, frozenset(i for i, _, kind in hits if kind == "passage"))

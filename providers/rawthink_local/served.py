@@ -53,11 +53,11 @@ class ServedIndex:
         self._end = weakref.finalize(self, _end, self._process)
 
     @classmethod
-    def open(cls, folder: Path) -> ServedIndex:
+    def open(cls, folder: Path, dimensions: int = 0) -> ServedIndex:
         """Open or make the index in ``folder``, as `EdgeIndex.open` does; 30 ms more for the process."""
         index = cls()
         try:
-            index._marker = index._call("open", folder)
+            index._marker = index._call("open", folder, dimensions)
         except BaseException:
             index._end()
             raise
@@ -104,6 +104,30 @@ class ServedIndex:
         """Return ids, scores and kinds, best first: see `EdgeIndex.search`."""
         found: list[tuple[str, float, str]] = self._call("search", terms, space, tuple(filters), limit, kinds)
         return found
+
+    def nearest(
+        self,
+        vector: Sequence[float],
+        *,
+        space: str,
+        filters: Sequence[FieldFilter] = (),
+        limit: int,
+        kinds: bool = True,
+    ) -> list[tuple[str, float, str]]:
+        """Return ids, similarities and kinds of the nearest items: see `EdgeIndex.nearest`."""
+        found: list[tuple[str, float, str]] = self._call(
+            "nearest", list(vector), space, tuple(filters), limit, kinds
+        )
+        return found
+
+    def waiting(self, limit: int) -> list[tuple[str, str]]:
+        """Return space and id of points that wait for their vectors, at most so many."""
+        found: list[tuple[str, str]] = self._call("waiting", limit)
+        return found
+
+    def waiting_count(self) -> int:
+        """Count the points that wait for their vectors."""
+        return int(self._call("waiting_count"))
 
     def size(self) -> int:
         """Count the points of all spaces."""

@@ -56,7 +56,7 @@ class _Server:
         self._index: EdgeIndex | None = None
         self._lock: IO[bytes] | None = None
 
-    def open(self, folder: Path) -> Marker | None:
+    def open(self, folder: Path, dimensions: int) -> Marker | None:
         make_folder(folder)
         with explained("locking", folder):
             self._lock = (folder / "serving.lock").open("ab")
@@ -65,13 +65,24 @@ class _Server:
                 if time.monotonic() > end:
                     raise IndexBusy(f"The search index in {folder} is in use by another process")
                 time.sleep(0.02)
-        self._index = EdgeIndex.open(folder)
+        self._index = EdgeIndex.open(folder, dimensions)
         return self._index.marker()
 
     def search(
         self, terms: Terms, space: str, filters: Sequence[FieldFilter], limit: int, kinds: bool
     ) -> list[tuple[str, float, str]]:
         return self._opened.search(terms, space=space, filters=filters, limit=limit, kinds=kinds)
+
+    def nearest(
+        self, vector: Sequence[float], space: str, filters: Sequence[FieldFilter], limit: int, kinds: bool
+    ) -> list[tuple[str, float, str]]:
+        return self._opened.nearest(vector, space=space, filters=filters, limit=limit, kinds=kinds)
+
+    def waiting(self, limit: int) -> list[tuple[str, str]]:
+        return self._opened.waiting(limit)
+
+    def waiting_count(self) -> int:
+        return self._opened.waiting_count()
 
     def apply(self, points: list[IndexPoint], deletes: list[str], marker: Marker) -> None:
         self._opened.apply(points, deletes, marker)

@@ -20,6 +20,7 @@ from rawthink_core.config import machine_zone
 from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused, InvalidRequest
 from rawthink_core.graph import Slice, needs, plan, prepare
 from rawthink_core.operations import RestoreReceipt
+from rawthink_core.searching import text_of
 from rawthink_local.erasure import erase_returned, without
 from rawthink_local.journal import Journal
 from rawthink_local.lines import Line, Moved, read_line
@@ -27,7 +28,7 @@ from rawthink_local.lookup import OVERLAY, RowIndex
 from rawthink_local.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rawthink_core.graph import Rules, Work
@@ -151,6 +152,17 @@ class Store:
                 if attempt == 1:
                     self.index.check()  # not moved, maybe, but damaged where it was whole
         raise self._restless()
+
+    def texts(self, items: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the texts by which items are found, given their spaces and ids; erased ones left out."""
+        by_space: dict[str, list[str]] = {}
+        for space, item in items:
+            by_space.setdefault(space, []).append(item)
+        found: list[str] = []
+        for space, ids in by_space.items():
+            states = self.read(space, partial(View.states, ids=ids))
+            found += [text_of(states[item]) for item in ids if item in states]
+        return found
 
     def scan(
         self, chosen: Selection, after: tuple[int, str], limit: int

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from rawthink_core.clock import ManualClock
+from rawthink_core.embedding import NoEmbedder
 from rawthink_core.graph import Rules
 from rawthink_core.memory import Memory
 from rawthink_core.operations import Batch, parse
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from rawthink_core.clock import Clock
+    from rawthink_core.embedding import Embedder
     from rawthink_core.operations import Health
 
 SPACE = "home"
@@ -38,10 +40,13 @@ ROOT = Path(__file__).parents[2]
 EVERY = ("active", "ended", "invalidated")
 
 
-def world_at(root: Path, clock: Clock | None = None, *, cache: bool = True) -> World:
+def world_at(
+    root: Path, clock: Clock | None = None, *, cache: bool = True, embedder: Embedder | None = None
+) -> World:
     """Return a world whose folders all lie below ``root``; the store's is ``root/vault``."""
     return World(
         path=root / "vault",
+        embedder=embedder or NoEmbedder(),
         clock=clock or ManualClock(START),
         timezone="UTC",
         cache=root / "cache" if cache else None,
@@ -79,10 +84,16 @@ def store_at(
 
 @asynccontextmanager
 async def memory_at(
-    root: Path, clock: Clock | None = None, *, space: str = SPACE, cache: bool = True, **settings: Any
+    root: Path,
+    clock: Clock | None = None,
+    *,
+    space: str = SPACE,
+    cache: bool = True,
+    embedder: Embedder | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Memory]:
     """Open the store below ``root`` as an application does."""
-    world = world_at(root, clock, cache=cache)
+    world = world_at(root, clock, cache=cache, embedder=embedder)
     memory = Memory(
         LocalProvider(LocalSettings(**{"path": str(world.path), "memory_space": space} | settings), world),
         space=space,

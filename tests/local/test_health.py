@@ -37,7 +37,7 @@ async def test_a_store_that_is_well_says_where_everything_is(tmp_path):
     async with memory_at(tmp_path) as memory:
         health = await memory.health()
         assert (health.status, health.location) == ("ok", str(tmp_path / "vault"))
-        assert names(health) == ["folder", "journal", "row index", "search"]
+        assert names(health) == ["folder", "journal", "row index", "search", "replicas"]
         assert {check.status for check in health.checks} == {"ok"}
         assert "zone UTC" in row(health, "journal").detail
         assert "3 items" in row(health, "row index").detail
@@ -145,7 +145,7 @@ async def test_reindexing_builds_both_indexes_from_the_journal(tmp_path):
             "built the row index anew",
             "deleted the search index; the next search builds it",
         )
-        assert memory.provider._store.index._marker == memory.provider._store.index.end
+        assert memory.provider._parts.store.index._marker == memory.provider._parts.store.index.end
         assert await finds(memory, "sentence") == ["sentence one"]
         assert (await memory.get(names=["Redis"])).items
 

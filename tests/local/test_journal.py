@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from rawthink_core.clock import ManualClock
 from rawthink_core.commits import Commit, Header, decode, encode, encode_header
 from rawthink_core.errors import BackendTimeout, BackendUnavailable, StoreDamaged, StoreTooNew
-from rawthink_core.operations import Maintain, Scope
 from rawthink_local import files
-from rawthink_local.mending import maintain, repair
+from rawthink_local.mending import repair
 
 from .house import (
     RULES,
@@ -497,8 +496,8 @@ def test_a_flipped_byte_in_the_middle_is_noticed_and_mended_when_asked(tmp_path,
         with pytest.raises(StoreDamaged):
             list(store.commits(SPACE))
         assert journal(tmp_path).read_bytes() == content
-        receipt = maintain(store, None, Maintain(scope=Scope(space=SPACE), repair=True))
-        assert "1 damaged line(s)" in receipt.done[0]
+        done = repair(store)
+        assert "1 damaged line(s)" in done[0]
         assert store.degraded() is None
         store.record(note("Redis", "fourth"), RULES)
         assert texts_in(store) == ["first", "third", "fourth"]

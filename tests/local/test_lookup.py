@@ -149,7 +149,7 @@ async def in_every_state(root, story, moves):
         Small(patch, long=True)
         async with memory_at(root, cache=False) as memory:
             assert await answers(memory) == wanted, "cold"
-            index = memory.provider._store.index
+            index = memory.provider._parts.store.index
             for _ in range(moves):
                 index._advance()
             assert await answers(memory) == wanted, f"built up to {index._marker}"
@@ -416,7 +416,7 @@ def test_copies_of_one_store_share_no_index(tmp_path):
             async with memory_at(tmp_path, path=str(tmp_path / "copy")) as copy:
                 await copy.record(observations=[{"entity": "Redis", "text": "sentence of the copy"}])
                 assert set(await finds(copy, "sentence")) == {"sentence one", "sentence of the copy"}
-                assert copy.provider._store.index.file != memory.provider._store.index.file
+                assert copy.provider._parts.store.index.file != memory.provider._parts.store.index.file
             await memory.record(observations=[{"entity": "Redis", "text": "sentence two"}])
             assert set(await finds(memory, "sentence")) == {"sentence one", "sentence two"}
 

@@ -1,0 +1,54 @@
+"""What `health` says of the search index: whether it is whole, its vectors, and everybody's replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rawthink_core.errors import RawThinkError
+from rawthink_core.upkeep import Check
+from rawthink_local.replicas import examine_slots
+
+if TYPE_CHECKING:
+    from rawthink_local.lexical import Lexical
+
+_AGAIN: Final = "mend what it says, then look again"
+
+
+def search(lexical: Lexical) -> Check:
+    """Say whether what is written can be found."""
+    try:
+        behind = lexical.catch_up()
+    except RawThinkError as error:
+        return Check(name="search", status="fail", detail=str(error), fix=_AGAIN)
+    if behind is not None and behind.startswith("index not built"):
+        detail = f"{behind}; tried again in half a minute"
+        return Check(name="search", status="warn", detail=detail, fix="mend what it says; rawthink reindex")
+    if behind is not None:
+        return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
+    return Check(
+        name="search", status="ok", detail=f"{lexical.size():,} points, up to date ({lexical.place()})"
+    )
+
+
+def vectors(lexical: Lexical) -> list[Check]:
+    """Say how many texts have their vectors, where the store has an embedder."""
+    kept = lexical.kept
+    if kept is None:
+        return []
+    try:
+        waiting, count = lexical.waiting_count(), kept.count()
+    except RawThinkError as error:
+        return [Check(name="vectors", status="fail", detail=str(error), fix=_AGAIN)]
+    detail = f"{count:,} texts, by {kept.model.name} ({kept.model.dimensions} numbers each)"
+    if not waiting:
+        return [Check(name="vectors", status="ok", detail=detail)]
+    return [Check(name="vectors", status="note", detail=f"{detail}; {waiting:,} items wait for theirs")]
+
+
+def slots(lexical: Lexical) -> Check:
+    """Say which replicas there are, and which nobody needs."""
+    used, free, orphans = examine_slots(lexical.root)
+    detail = f"{used} replica(s) of the index in use, {free} kept for the next process"
+    if orphans:
+        detail += f", {orphans} left over (deleted by the next process that searches)"
+    return Check(name="replicas", status="ok", detail=detail)

@@ -1,0 +1,206 @@
+"""What is written gets its vectors without anybody waiting, and what can't be embedded is found by its words."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+
+import pytest
+
+from rawthink_conformance.toys import ToyEmbedder
+from rawthink_core import asking
+from rawthink_core.errors import BackendUnavailable, EmbedderMismatch
+from rawthink_local import embedding
+from rawthink_local.embedding import _ROUND
+from rawthink_local.vectors import read_model
+
+from .house import RULES, finds, memory_at, note, row, store_at, thing
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Wait for what takes a moment, however busy the machine; nobody has asked anything before."""
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 5.0)
+    asking._asked_lately._vectors.clear()
+
+
+class Slow(ToyEmbedder):
+    """Takes its time, and counts what it was asked."""
+
+    def __init__(self, seconds=0.0):
+        super().__init__()
+        self.seconds = seconds
+        self.asked = []
+
+    async def embed_passages(self, texts):
+        await asyncio.sleep(self.seconds)
+        self.asked += texts
+        return await super().embed_passages(texts)
+
+    async def embed_query(self, text):
+        return (await ToyEmbedder.embed_passages(self, [text]))[0]
+
+
+async def settled(memory, seconds=20):
+    end = time.monotonic() + seconds
+    while (health := await memory.health()).pending_embeddings:
+        assert time.monotonic() < end, health
+        await asyncio.sleep(0.02)
+    return health
+
+
+async def say(memory, *texts):
+    return await memory.record(
+        entities=[thing("Pets")], observations=[{"entity": "Pets", "text": text} for text in texts]
+    )
+
+
+async def test_what_was_just_written_is_found_by_its_meaning(tmp_path):
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        receipt = await say(memory, "a kitten sleeps", "the automobile is red")
+        assert receipt.pending_embeddings == 0
+        assert (await finds(memory, "feline"))[0] == "a kitten sleeps"
+        assert (await finds(memory, "vehicle"))[0] == "the automobile is red"
+        assert read_model(tmp_path / "vault" / ".rawthink").name == "toy"
+
+
+async def test_a_slow_embedder_holds_nobody_up_and_the_rest_follows(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
+    slow = Slow(0.6)
+    async with memory_at(tmp_path, embedder=slow) as memory:
+        began = time.monotonic()
+        receipt = await say(memory, "a kitten sleeps")
+        assert time.monotonic() - began < 0.55
+        assert receipt.pending_embeddings == 2
+        assert await finds(memory, "sleeps") == ["a kitten sleeps"]
+        await asyncio.sleep(1.5)
+        await settled(memory)
+        assert "a kitten sleeps" in await finds(memory, "feline")
+    assert len(slow.asked) == len(set(slow.asked)), "no text twice"
+
+
+async def test_what_was_written_without_an_embedder_gets_its_vectors_by_the_next_process(tmp_path):
+    with store_at(tmp_path) as store:
+        for number in range(_ROUND + 9):
+            store.record(note("Pets", f"kitten number {number}"), RULES)
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        await memory.search("kitten")
+        await settled(memory)
+        assert len(await finds(memory, "feline")) > 50
+        health = await memory.health()
+        assert "by toy" in row(health, "vectors").detail
+        assert row(health, "embedder").status == "ok"
+
+
+async def test_an_embedder_that_is_down_is_said_and_recovers_by_itself(tmp_path):
+    toy = Slow()
+    async with memory_at(tmp_path, embedder=toy) as memory:
+        await say(memory, "a kitten sleeps")
+        await finds(memory, "kitten")
+        toy.down = True
+        receipt = await say(memory, "a cat purrs")
+        assert receipt.pending_embeddings == 1
+        page = await memory.search("feline")
+        assert "is down" in page.degraded
+        assert "words only" in page.degraded
+        assert (await memory.search("purrs")).items[0].text == "a cat purrs"
+        assert row(await memory.health(), "embedder").status == "warn"
+        toy.down = False
+        end = time.monotonic() + 15
+        while (page := await memory.search("feline")).degraded or len(page.items) < 2:
+            assert time.monotonic() < end, page
+            await asyncio.sleep(0.05)
+        assert {hit.text for hit in page.items} >= {"a kitten sleeps", "a cat purrs"}
+
+
+async def test_another_embedder_is_refused_before_any_write_and_says_what_to_do(tmp_path):
+    async with memory_at(tmp_path, embedder=ToyEmbedder()) as memory:
+        await say(memory, "a kitten sleeps")
+    journal = (tmp_path / "vault" / "rawthink.jsonl").read_bytes()
+    async with memory_at(tmp_path, embedder=ToyEmbedder("other")) as memory:
+        with pytest.raises(EmbedderMismatch, match=r"toy.*other.*reindex"):
+            await say(memory, "a cat purrs")
+        page = await memory.search("kitten")
+        assert page.items[0].text == "a kitten sleeps"
+        assert "words only" in page.degraded
+        assert (tmp_path / "vault" / "rawthink.jsonl").read_bytes() == journal
+        await memory.maintain(reindex=True)
+        await say(memory, "a cat purrs")
+        await settled(memory)
+        assert set(await finds(memory, "feline")) >= {"a kitten sleeps", "a cat purrs"}
+    async with memory_at(tmp_path) as memory:  # no embedder at all
+        page = await memory.search("kitten")
+        assert "words only" in page.degraded
+        assert (await say(memory, "a third cat")).status == "stored"
+
+
+async def test_a_model_that_changed_behind_its_name_is_refused(tmp_path):
+    async with memory_at(tmp_path, embedder=ToyEmbedder()) as memory:
+        await say(memory, "a kitten sleeps")
+    changed = ToyEmbedder()
+    changed.fingerprint = "toy; another digest"
+    async with memory_at(tmp_path, embedder=changed) as memory:
+        await memory.search("kitten")
+        with pytest.raises(EmbedderMismatch, match="another digest"):
+            await say(memory, "a cat purrs")
+
+
+async def test_an_index_that_is_deleted_is_built_without_embedding_again(tmp_path):
+    first = Slow()
+    async with memory_at(tmp_path, embedder=first) as memory:
+        await say(memory, "a kitten sleeps", "the automobile is red")
+        await finds(memory, "feline")
+    shutil.rmtree(tmp_path / "cache")
+    second = Slow()
+    async with memory_at(tmp_path, embedder=second) as memory:
+        assert (await finds(memory, "feline"))[0] == "a kitten sleeps"
+        await settled(memory)
+    assert not second.asked
+
+
+async def test_forgetting_erases_the_vectors_too(tmp_path):
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        receipt = await say(memory, "a kitten sleeps", "the automobile is red")
+        (gone,) = [i.id for i in (await memory.search("kitten")).items if i.text == "a kitten sleeps"]
+        receipt = await memory.forget(ids=[gone])
+        assert ("kept vectors", "erased") in [(place.place, place.outcome) for place in receipt.places]
+        kept = memory.provider._parts.lexical.kept
+        assert kept.of("a kitten sleeps") is None
+        assert kept.of("the automobile is red")
+        assert "a kitten sleeps" not in await finds(memory, "feline")
+
+
+async def test_a_long_text_is_found_by_any_of_its_windows(tmp_path):
+    toy = ToyEmbedder()
+    toy.window = 60
+    filler = " ".join(f"word{n}" for n in range(40))
+    async with memory_at(tmp_path, embedder=toy) as memory:
+        await say(memory, f"{filler}. kitten kitten kitten. {filler}", "nothing of the sort")
+        assert (await finds(memory, "feline"))[0].startswith("word0")
+
+
+async def test_closing_does_not_wait_for_an_embedder_that_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
+
+    class Hanging(Slow):
+        async def open(self):
+            await asyncio.sleep(60)
+
+    async with memory_at(tmp_path, embedder=Hanging()) as memory:
+        began = time.monotonic()
+        await say(memory, "a kitten sleeps")
+        assert (await memory.search("kitten")).items
+    assert time.monotonic() - began < 5
+
+
+async def test_a_failing_embedder_never_fails_a_write(tmp_path):
+    class Broken(Slow):
+        async def embed_passages(self, texts):
+            raise BackendUnavailable("broken for good")
+
+    async with memory_at(tmp_path, embedder=Broken()) as memory:
+        assert (await say(memory, "a kitten sleeps")).status == "stored"
+        assert (await memory.health()).pending_embeddings == 2
