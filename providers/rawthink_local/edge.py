@@ -23,6 +23,7 @@ from rawthink_local.engine import (
     DENSE,
     FACETS,
     LEXICAL,
+    PLACE,
     IndexDamaged,
     check_disk,
     create_shard,
@@ -30,7 +31,7 @@ from rawthink_local.engine import (
     load_engine,
     load_shard,
 )
-from rawthink_local.fields import INTEGERS, FieldFilter, IndexPoint, Terms
+from rawthink_local.fields import INTEGERS, FieldFilter, IndexPoint, Match, Terms
 from rawthink_local.files import FOLDER_MODE, explained, make_folder, replace, tighten
 from rawthink_local.translator import Translator
 
@@ -42,7 +43,7 @@ Marker: TypeAlias = "dict[str, str | int]"
 _T = TypeVar("_T")
 
 _STAMP: Final = "index.json"  # written after the first marker: without it a folder holds nothing finished
-_SCHEMA: Final[dict[str, str | int]] = {"schema": 3, "engine": "qdrant-edge 0.9"}
+_SCHEMA: Final[dict[str, str | int]] = {"schema": 4, "engine": "qdrant-edge 0.9"}
 _MARKER: Final = "7f0c4f1a-5d0e-5a52-9d0b-3f3f0b6f6a01"  # no space, no vector: in no search and no statistic
 _STEP: Final = 256  # points a call: about 16 ms
 _FLUSH_EVERY: Final = 5_000  # points: what opening repeats after a kill, about 0.3 s
@@ -143,9 +144,9 @@ class EdgeIndex:
         space: str,
         filters: Sequence[FieldFilter] = (),
         limit: int,
-        kinds: bool = True,
-    ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds of the best matches in ``space``, best first; "" for a kind not asked.
+        places: bool = True,
+    ) -> list[Match]:
+        """Return ids, scores and, if asked, places of the best matches in ``space``, best first.
 
         A score is the sum over shared terms of query weight × stored weight × IDF, counted over this space
         alone. Filters act before the cut; which of equals at the cut stay is the engine's choice. No terms,
@@ -157,7 +158,7 @@ class EdgeIndex:
         engine = self._engine
         params = engine.SearchParams(idf=engine.IdfParams(corpus=self._to.filter(space)))
         asked = engine.Query.Nearest(self._to.vector(terms), using=LEXICAL)
-        return self._query(asked, params, space, filters, limit, kinds=kinds)
+        return self._query(asked, params, space, filters, limit, places=places)
 
     def nearest(
         self,
@@ -166,9 +167,9 @@ class EdgeIndex:
         space: str,
         filters: Sequence[FieldFilter] = (),
         limit: int,
-        kinds: bool = True,
-    ) -> list[tuple[str, float, str]]:
-        """Return ids, similarities and kinds of the items nearest to a vector of unit length, best first.
+        places: bool = True,
+    ) -> list[Match]:
+        """Return ids, similarities and places of the items nearest to a vector of unit length, best first.
 
         An item counts by the nearest of its windows; one without vectors is not found. Looks at all that
         pass: 1 ms at 10,000 points of 384 numbers, 10 ms at 100,000. Raises `BackendUnavailable`.
@@ -177,11 +178,11 @@ class EdgeIndex:
             return []
         engine = self._engine
         asked = engine.Query.Nearest(list(vector), using=DENSE)
-        return self._query(asked, engine.SearchParams(), space, filters, limit, kinds=kinds)
+        return self._query(asked, engine.SearchParams(), space, filters, limit, places=places)
 
     def _query(
-        self, asked: Any, params: Any, space: str, filters: Sequence[FieldFilter], limit: int, *, kinds: bool
-    ) -> list[tuple[str, float, str]]:
+        self, asked: Any, params: Any, space: str, filters: Sequence[FieldFilter], limit: int, *, places: bool
+    ) -> list[Match]:
         if limit < 1:
             return []
         self._index_numbers(filters)
@@ -190,10 +191,13 @@ class EdgeIndex:
             query=asked,
             filter=self._to.filter(space, filters),
             params=params,
-            with_payload=["kind"] if kinds else False,
+            with_payload=[PLACE] if places else False,
         )
         hits = guard("search", self._shard.query, request)
-        return [(str(hit.id), hit.score, hit.payload.get("kind", "") if kinds else "") for hit in hits]
+        if not places:
+            return [(str(hit.id), hit.score, None) for hit in hits]
+        seats = ((hit, hit.payload.get(PLACE)) for hit in hits)
+        return [(str(hit.id), hit.score, tuple(seat) if seat else None) for hit, seat in seats]
 
     def count(self, space: str, filters: Sequence[FieldFilter] = ()) -> int:
         """Count exactly the points of ``space`` that pass. Costs 0.2 µs for each of them."""

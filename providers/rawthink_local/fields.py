@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Terms: TypeAlias = "tuple[Sequence[int], Sequence[float]]"
 Value: TypeAlias = "str | int | list[str]"
 Vectors: TypeAlias = "Sequence[Sequence[float]]"
+Seat: TypeAlias = "tuple[str, int]"
+Match: TypeAlias = "tuple[str, float, Seat | None]"  # id, score, and where a passage stands
 
 #: What a point may carry and a filter may name.
 KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session", "vector")
@@ -23,12 +25,14 @@ class IndexPoint(NamedTuple):
     """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields.
 
     ``vectors`` are those of its windows, of unit length; none where they are still to come, or not wanted.
+    ``place`` is a passage's session and ordinal.
     """
 
     id: str
     terms: Terms
     fields: Mapping[str, Value]
     vectors: Vectors = ()
+    place: Seat | None = None
 
 
 class FieldFilter(NamedTuple):

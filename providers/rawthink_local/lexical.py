@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
+    from rawthink_local.fields import Match
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
 
@@ -148,20 +149,18 @@ class Lexical:
 
     # --- searching ------------------------------------------------------------------------------
 
-    def search(
-        self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int
-    ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds by words, best first; nothing while the index is being built.
+    def search(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> list[Match]:
+        """Return ids, scores and places by words, best first; nothing while the index is being built.
 
         Raises Moved where the index was taken away since `catch_up`.
         """
         return self._asked(lambda: self._replica.search(terms, chosen, depth))
 
-    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[tuple[str, float, str]]:
-        """Return ids, similarities and kinds by meaning, best first. Raises Moved, as `search` does."""
+    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[Match]:
+        """Return ids, similarities and places by meaning, best first. Raises Moved, as `search` does."""
         return self._asked(lambda: self._replica.nearest(vector, chosen, depth))
 
-    def _asked(self, ask: Callable[[], list[tuple[str, float, str]]]) -> list[tuple[str, float, str]]:
+    def _asked(self, ask: Callable[[], list[Match]]) -> list[Match]:
         with self._lock:
             if not self._replica.opened and self._builder is None:
                 raise Moved

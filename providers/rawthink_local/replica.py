@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
+    from rawthink_local.fields import Match
     from rawthink_local.lines import Stamp
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
@@ -201,7 +202,7 @@ class Replica:
     def _write(self, changes: Changes, position: int, stamp: str) -> None:
         assert self._index is not None  # noqa: S101 - the caller opened it
         points = changes.points.values()
-        self._passages = self._passages or any(point.fields["kind"] == "passage" for point in points)
+        self._passages = self._passages or any(point.place for point in points)
         marker: dict[str, str | int] = {
             "rules": TEXT_RULES,
             "model": self._model(),
@@ -256,24 +257,22 @@ class Replica:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def search(
-        self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int
-    ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds, best first; nothing where the index is not open."""
+    def search(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> list[Match]:
+        """Return ids, scores and places, best first; nothing where the index is not open."""
         if self._index is None:
             return []
         filters = filters_of(chosen)
         return self._index.search(
-            terms, space=chosen.space, filters=filters, limit=depth, kinds=self._passages
+            terms, space=chosen.space, filters=filters, limit=depth, places=self._passages
         )
 
-    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[tuple[str, float, str]]:
-        """Return ids, similarities and kinds, best first; nothing where the index is not open."""
+    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[Match]:
+        """Return ids, similarities and places, best first; nothing where the index is not open."""
         if self._index is None:
             return []
         filters = filters_of(chosen)
         return self._index.nearest(
-            vector, space=chosen.space, filters=filters, limit=depth, kinds=self._passages
+            vector, space=chosen.space, filters=filters, limit=depth, places=self._passages
         )
 
     def size(self) -> int:

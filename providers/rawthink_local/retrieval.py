@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_local.activity import Activity
+    from rawthink_local.fields import Match
     from rawthink_local.lexical import Lexical
     from rawthink_local.view import View
 
@@ -47,8 +48,8 @@ class Retrieval:
         return self._activity.last_used(ids)
 
 
-def _retrieved(hits: Sequence[tuple[str, float, str]], chosen: Selection) -> Retrieved:
+def _retrieved(hits: Sequence[Match], chosen: Selection) -> Retrieved:
     scores = [(i, score) for i, score, _ in hits]
     if chosen.as_of is not None and chosen.valid_at is not None:
         return Retrieved(scores)  # the index can't tell what held, as it was believed then
-    return Retrieved(scores, frozenset(i for i, _, kind in hits if kind == "passage"))
+    return Retrieved(scores, frozenset(i for i, _, place in hits if place is not None))

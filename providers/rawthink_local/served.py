@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rawthink_local.edge import Marker
-    from rawthink_local.fields import FieldFilter, IndexPoint, Terms
+    from rawthink_local.fields import FieldFilter, IndexPoint, Match, Terms
 
 COMMAND: Final = [sys.executable, "-c", "from rawthink_local.serving import main; main()"]  # -m costs 10 ms
 
@@ -99,10 +99,10 @@ class ServedIndex:
         space: str,
         filters: Sequence[FieldFilter] = (),
         limit: int,
-        kinds: bool = True,
-    ) -> list[tuple[str, float, str]]:
-        """Return ids, scores and kinds, best first: see `EdgeIndex.search`."""
-        found: list[tuple[str, float, str]] = self._call("search", terms, space, tuple(filters), limit, kinds)
+        places: bool = True,
+    ) -> list[Match]:
+        """Return ids, scores and places, best first: see `EdgeIndex.search`."""
+        found: list[Match] = self._call("search", terms, space, tuple(filters), limit, places)
         return found
 
     def nearest(
@@ -112,12 +112,10 @@ class ServedIndex:
         space: str,
         filters: Sequence[FieldFilter] = (),
         limit: int,
-        kinds: bool = True,
-    ) -> list[tuple[str, float, str]]:
-        """Return ids, similarities and kinds of the nearest items: see `EdgeIndex.nearest`."""
-        found: list[tuple[str, float, str]] = self._call(
-            "nearest", list(vector), space, tuple(filters), limit, kinds
-        )
+        places: bool = True,
+    ) -> list[Match]:
+        """Return ids, similarities and places of the nearest items: see `EdgeIndex.nearest`."""
+        found: list[Match] = self._call("nearest", list(vector), space, tuple(filters), limit, places)
         return found
 
     def waiting(self, limit: int) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rawthink_local.edge import Marker
-    from rawthink_local.fields import FieldFilter, IndexPoint, Terms
+    from rawthink_local.fields import FieldFilter, IndexPoint, Match, Terms
 
 _BUSY_SECONDS: Final = 5.0  # a process whose parent was killed flushes before it lets go of the folder
 
@@ -69,14 +69,14 @@ class _Server:
         return self._index.marker()
 
     def search(
-        self, terms: Terms, space: str, filters: Sequence[FieldFilter], limit: int, kinds: bool
-    ) -> list[tuple[str, float, str]]:
-        return self._opened.search(terms, space=space, filters=filters, limit=limit, kinds=kinds)
+        self, terms: Terms, space: str, filters: Sequence[FieldFilter], limit: int, places: bool
+    ) -> list[Match]:
+        return self._opened.search(terms, space=space, filters=filters, limit=limit, places=places)
 
     def nearest(
-        self, vector: Sequence[float], space: str, filters: Sequence[FieldFilter], limit: int, kinds: bool
-    ) -> list[tuple[str, float, str]]:
-        return self._opened.nearest(vector, space=space, filters=filters, limit=limit, kinds=kinds)
+        self, vector: Sequence[float], space: str, filters: Sequence[FieldFilter], limit: int, places: bool
+    ) -> list[Match]:
+        return self._opened.nearest(vector, space=space, filters=filters, limit=limit, places=places)
 
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         return self._opened.waiting(limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rawthink_local.engine import DENSE, FACETS, LEXICAL
+from rawthink_local.engine import DENSE, FACETS, LEXICAL, PLACE
 from rawthink_local.fields import INTEGERS, FieldFilter, check_fields, facets
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ class Translator:
         """Return a point. Raises ValueError for a field that the index does not have."""
         fields = point.fields
         check_fields(fields)
-        held: dict[str, Any] = {field: fields[field] for field in ("kind", *INTEGERS) if field in fields}
+        held: dict[str, Any] = {field: fields[field] for field in INTEGERS if field in fields}
+        if point.place is not None:
+            held[PLACE] = list(point.place)
         held[FACETS] = facets(fields)
         # An empty sparse vector would count as a text in the IDF of its space; no vector does not.
         vectors: dict[str, Any] = {LEXICAL: self.vector(point.terms)} if point.terms[0] else {}

@@ -75,14 +75,6 @@ def test_the_point_that_shares_more_comes_first(index):
     assert most > less > 0
 
 
-def test_a_hit_says_its_kind(index):
-    index.apply([point(1, [1], kind="passage"), point(2, [1])], [], {"commit": "a"})
-    assert {id_: kind for id_, _, kind in index.search(asking(1), space="home", limit=10)} == {
-        uid(1): "passage",
-        uid(2): "",
-    }
-
-
 def test_a_limit_keeps_the_best(index):
     index.apply([point(n, [1], weight=float(n)) for n in range(1, 9)], [], {"commit": "a"})
     assert [id_ for id_, *_ in index.search(asking(1), space="home", limit=2)] == [uid(8), uid(7)]

@@ -42,8 +42,15 @@ def test_the_nearest_comes_first_and_similarity_is_the_cosine(index):
     hits = index.nearest(EAST, space="home", limit=10)
     assert [hit[0] for hit in hits] == [uid(0), uid(2), uid(1)]
     assert [hit[1] for hit in hits] == pytest.approx([1.0, 0.6, 0.0], abs=1e-3)
-    assert {hit[2] for hit in hits} == {"note"}
-    assert {hit[2] for hit in index.nearest(EAST, space="home", limit=10, kinds=False)} == {""}
+    assert {hit[2] for hit in hits} == {None}
+
+
+def test_a_passage_says_where_it_stands(index):
+    passage = point(0, EAST)._replace(place=("s-1", 7))
+    index.apply([passage, point(1, NORTH)], [], {"commit": "a"})
+    assert [hit[2] for hit in index.nearest(EAST, space="home", limit=10)] == [("s-1", 7), None]
+    assert index.search(([1], [1.0]), space="home", limit=1)[0][2] == ("s-1", 7)
+    assert {hit[2] for hit in index.nearest(EAST, space="home", limit=10, places=False)} == {None}
 
 
 def test_an_item_counts_once_by_the_nearest_of_its_windows(index):

@@ -49,13 +49,13 @@ def test_it_answers_as_the_engine_does_in_this_process(tmp_path):
     with closing(EdgeIndex.open(tmp_path / "here")) as here:
         here.apply(points, [uid(3)], {"commit": "a"})
         expected = sorted(here.search(asked, space="home", filters=only, limit=40))
-        bare = sorted(here.search(asked, space="home", limit=40, kinds=False))
+        bare = sorted(here.search(asked, space="home", limit=40, places=False))
     with closing(ServedIndex.open(tmp_path / "there")) as there:
         assert there.marker() is None
         there.apply(iter(points), {uid(3)}, {"commit": "a"})
         assert sorted(there.search(asked, space="home", filters=only, limit=40)) == expected
-        assert sorted(there.search(asked, space="home", limit=40, kinds=False)) == bare
-        assert {kind for _, _, kind in bare} == {""}
+        assert sorted(there.search(asked, space="home", limit=40, places=False)) == bare
+        assert {place for _, _, place in bare} == {None}
         assert (there.marker(), there.size()) == ({"commit": "a"}, 39 + 1)
     with closing(ServedIndex.open(tmp_path / "there")) as again:
         assert (again.marker(), again.size()) == ({"commit": "a"}, 40)
