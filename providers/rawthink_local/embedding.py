@@ -53,7 +53,6 @@ class Embedding:
     ) -> None:
         self.embedder = embedder
         self.problem: str | None = None
-        self.pending = 0
         self._derived = store.journal.derived
         self._store = store
         self._lexical = lexical
@@ -170,6 +169,14 @@ class Embedding:
             self.problem = str(error)
             self.wake()
 
+    def waiting(self) -> int:
+        """Count what waits for its vectors: everything, where nothing is known of the model yet."""
+        if self._lexical.kept is None:
+            return self._store.index.born_count() if self.wanted else 0
+        with suppress(BackendError):  # `coverage` says why
+            return self._lexical.waiting_count()
+        return 0
+
     async def _missing(self, texts: Iterable[str]) -> list[str]:
         kept = self._lexical.kept
         return [] if kept is None else await self._in_thread(kept.missing, list(texts))
@@ -253,7 +260,6 @@ class Embedding:
         return True
 
     def _waiting(self) -> list[tuple[str, str]]:
-        self.pending = self._lexical.waiting_count()
         return self._lexical.waiting(_ROUND)
 
     def _texts(self, items: Sequence[tuple[str, str]]) -> list[str]:

@@ -15,7 +15,7 @@ from rawthink_local.journal import ATTRIBUTES, NAME, Journal
 from rawthink_local.lines import Moved, read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rawthink_core.foreign import ForeignGraph, Settled
@@ -29,11 +29,17 @@ _AGAIN = "mend what it says, then look again"
 _MANY = 5
 
 
-def examine(folder: Path, parts: Parts | None, foreign: Path, embedder: Check | None = None) -> Health:
+def examine(
+    folder: Path,
+    parts: Parts | None,
+    foreign: Path,
+    embedder: Check | None = None,
+    waiting: Callable[[], int] | None = None,
+) -> Health:
     """Return the state of a store, creating nothing. Never raises; ``parts`` is None where it is not open.
 
     ``foreign`` is the graph file of another server that would be read in place; ``embedder`` what a probe of
-    it has shown.
+    it has shown; ``waiting`` counts what has no vectors yet.
     """
     store = parts.store if parts is not None else None
     if store is None and (missing := _no_store(folder, foreign)) is not None:
@@ -57,12 +63,11 @@ def examine(folder: Path, parts: Parts | None, foreign: Path, embedder: Check | 
         checks.append(_unopened(folder))
     worst = {check.status for check in checks}
     status = "down" if store is None else "degraded" if worst & {"fail", "warn"} else "ok"
-    waiting = parts.lexical.waiting_count() if parts is not None else 0
     return Health(
         status=status,
         location=str(folder),
         checks=tuple(c for c in checks if c.detail),
-        pending_embeddings=waiting,
+        pending_embeddings=waiting() if waiting is not None and parts is not None else 0,
     )
 
 

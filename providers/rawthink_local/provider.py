@@ -274,7 +274,8 @@ class LocalProvider(BaseProvider):
         """Return how the store is, from its files to its index. Works on a store that can't be opened."""
         probe = await self._embedding.probe() if self._embedding is not None else None
         foreign = foreign_file(self.folder, self._settings)
-        return await asyncio.to_thread(health.examine, self.folder, self._parts, foreign, probe)
+        waiting = self._embedding.waiting if self._embedding is not None else None
+        return await asyncio.to_thread(health.examine, self.folder, self._parts, foreign, probe, waiting)
 
 
 def _close(parts: Parts | None) -> None:
