@@ -2,9 +2,10 @@
 
 A provider retrieves; the order of its answer is made here, so that every provider ranks alike::
 
-    scores = fuse(lexical, dense, dense_weight=0.4, depth=100)
-    scores = spread(scores, places)                    # turns of one session support each other
-    ranked = order(scores, candidates, decay=True)     # decay, ties; best first
+    share = dense_share(0.4, matched=1, asked=5)       # words that match little count for little
+    scores = fuse(lexical, dense, dense_weight=share, depth=100)
+    scores = spread(scores, places, neighbours)        # turns of one session support each other
+    ranked = order(scores, candidates)                 # decay, ties; best first
 
 Scores are 0..1 and comparable within one answer. Figures behind the constants: ``docs/ranking.md``.
 """
@@ -13,16 +14,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+
+Fusion: TypeAlias = Literal["minmax", "rrf"]
+K = TypeVar("K", bound="Hashable")
 
 HALF_LIFE_DAYS = 23
 DECAY_WEIGHT = 0.1
-TO_NEXT = (0.40, 0.20, 0.10)  # what a turn lends to the turns after it, by distance
-TO_PREVIOUS = (0.25, 0.12, 0.05)
+TO_NEXT = (0.45, 0.25, 0.12)  # what a turn lends to the turns after it, by distance
+TO_PREVIOUS = (0.30, 0.15, 0.06)
 REACH = len(TO_NEXT)
+SPEAKER = 0.1  # what a turn gains when the question names who speaks in it
+COVERED = 0.5  # of a question's words, in the best hit by words: then that list has its whole weight
+MANY_WORDS = 8  # a question of more is taken to be of so many
 RRF_K = 10
 _PRECISION = 6
 
@@ -32,19 +39,30 @@ def depth_for(limit: int) -> int:
     return max(100, 4 * limit)
 
 
-def min_max(ranked: Sequence[tuple[str, float]], depth: int) -> dict[str, float]:
+def min_max(ranked: Sequence[tuple[str, float]], depth: int, nothing: float = 0.0) -> dict[str, float]:
     """Scale the scores of one list to 0..1.
 
-    A list shorter than ``depth`` holds all that matched, so nothing lies below it and its floor is 0 (or
-    its last score, where a similarity is negative); in a full list the last score is the floor.
+    In a full list the last score is the floor. A list shorter than ``depth`` holds all that there is, so its
+    floor is ``nothing``, the score of what is beside the point, or its last score where that is lower.
     """
     if not ranked:
         return {}
     top = max(score for _, score in ranked)
     last = min(score for _, score in ranked)
-    floor = last if len(ranked) >= depth else min(0.0, last)
+    floor = last if len(ranked) >= depth else min(nothing, last)
     width = top - floor
     return {item: (score - floor) / width if width > 0 else 1.0 for item, score in ranked}
+
+
+def dense_share(weight: float, matched: int, asked: int) -> float:
+    """Return the share of the dense list in fusion, where its embedder asks for ``weight``.
+
+    ``matched`` of the ``asked`` words of the question are in the best hit by words. Scaled to 1 as any first
+    hit is, a chance match would outweigh what the question means, most of all in another language.
+    """
+    coverage = matched / min(asked, MANY_WORDS) if asked else 1.0  # stop words only: they were looked for
+    words = (1.0 - weight) * min(1.0, coverage / COVERED)
+    return weight / (weight + words) if weight > 0 else 0.0
 
 
 def fuse(
@@ -53,20 +71,21 @@ def fuse(
     *,
     dense_weight: float = 0.0,
     depth: int = 100,
-    method: str = "minmax",
+    method: Fusion = "minmax",
+    nothing: float = 0.0,
 ) -> dict[str, float]:
     """Return one score an item from two lists of (id, raw score), best first.
 
-    ``minmax`` adds the scaled scores by weight; ``rrf`` adds weighted reciprocal ranks (Cormack et al.
-    2009, with k = 10) scaled so that first in both is 1.
+    ``minmax`` adds the scaled scores by weight (``nothing`` as in `min_max`, of the dense list); ``rrf`` adds
+    weighted reciprocal ranks (Cormack et al. 2009, with k = 10) scaled so that first in both is 1.
     """
-    weight = dense_weight if dense else 0.0
+    weight = 0.0 if not dense else dense_weight if lexical else 1.0
     scores: defaultdict[str, float] = defaultdict(float)
-    for ranked, share in ((lexical, 1.0 - weight), (dense, weight)):
+    for ranked, share, bottom in ((lexical, 1.0 - weight, 0.0), (dense, weight, nothing)):
         if method == "rrf":
             scaled = {item: (RRF_K + 1) / (RRF_K + rank) for rank, (item, _) in enumerate(ranked, 1)}
         else:
-            scaled = min_max(ranked, depth)
+            scaled = min_max(ranked, depth, bottom)
         for item, score in scaled.items():
             scores[item] += share * score
     return dict(scores)
@@ -80,25 +99,35 @@ class Place(NamedTuple):
 
 
 def spread(
-    scores: Mapping[str, float], places: Mapping[str, Place], neighbours: Mapping[Place, str]
-) -> dict[str, float]:
-    """Let the turns of one session support each other; return new scores, scaled to at most 1.
+    scores: Mapping[K, float], places: Mapping[K, Place], neighbours: Mapping[Place, K]
+) -> dict[K, float]:
+    """Let the turns of one session support each other; return new scores, which may exceed 1.
 
-    ``places`` gives the place of each scored passage (other items have none), ``neighbours`` the id of
-    the passage at each place that may enter the answer, retrieved or not.
+    ``places`` gives the place of each scored passage that lends (other items have none), ``neighbours`` what
+    to call the passage at each place that may enter the answer, retrieved or not.
     """
-    spread_scores: defaultdict[str, float] = defaultdict(float, scores)
+    spread_scores: defaultdict[K, float] = defaultdict(float, scores)
     for item, score in scores.items():
         place = places.get(item)
         if place is None or score <= 0:
             continue
+        session, ordinal = place
         for distance in range(1, REACH + 1):
             for step, share in ((distance, TO_NEXT), (-distance, TO_PREVIOUS)):
-                other = neighbours.get(Place(place.session, place.ordinal + step))
+                other = neighbours.get((session, ordinal + step))  # type: ignore[call-overload] # a Place
                 if other is not None:
                     spread_scores[other] += score * share[distance - 1]
-    top = max(spread_scores.values(), default=0.0)
-    return {item: score / top if top > 1 else score for item, score in spread_scores.items()}
+    return dict(spread_scores)
+
+
+def favour(scores: Mapping[K, float], named: Collection[K]) -> dict[K, float]:
+    """Raise the scored passages whose speaker the question names."""
+    return {item: score + SPEAKER if item in named else score for item, score in scores.items()}
+
+
+def scale_of(scores: Iterable[float]) -> float:
+    """Return the factor by which scores come to lie within 0 and 1."""
+    return 1.0 / max(1.0, max(scores, default=0.0))
 
 
 def activity(days_since_use: int) -> float:

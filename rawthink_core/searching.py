@@ -1,24 +1,40 @@
 """How a search is answered, whatever engine retrieves: lists in, a page of hits out.
 
-A provider supplies a `Retrieval` over its store and calls `answer` in a worker thread. Fusion,
-neighbours, decay, ties, grouping and the relevance floor happen here, once, for every provider.
-Cost: two retrievals and the states of about ``depth`` items; nothing grows with the store but what
+A provider supplies a `Retrieval` over its store, embeds the question (`asking.ask`) and calls `answer` in a
+worker thread. Fusion, neighbours, decay, ties, grouping and the relevance floor happen here, once, for every
+provider. Cost: two retrievals and the states of about ``depth`` items; nothing grows with the store but what
 the engine itself does.
 """
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
-from rawthink_core.clock import iso
-from rawthink_core.model import Hit, Why
+from rawthink_core.asking import Asked, ask
+from rawthink_core.hits import Reasons, hit_of
 from rawthink_core.operations import SearchPage, SearchQuery
-from rawthink_core.ranking import REACH, Candidate, Place, Ranked, depth_for, fuse, grouped, order, spread
-from rawthink_core.selection import Selection, selection
+from rawthink_core.ranking import (
+    SPEAKER,
+    Candidate,
+    Fusion,
+    Place,
+    Ranked,
+    dense_share,
+    depth_for,
+    favour,
+    fuse,
+    grouped,
+    order,
+    scale_of,
+    spread,
+)
+from rawthink_core.retrieval import Retrieval, Retrieved, Seat, around, seats_of
+from rawthink_core.selection import Selection, owner_of, selection, text_of
 from rawthink_core.text import content_tokens, document_vector, query_vector, text_tokens
 
 if TYPE_CHECKING:
@@ -26,58 +42,56 @@ if TYPE_CHECKING:
 
     from rawthink_core.rows import State
 
+__all__ = ["Asked", "Retrieval", "Retrieved", "Seat", "answer", "ask", "owner_of", "text_of"]
+
 MAX_DEPTH = 6_400
 _TIE = 1e-6
+_NEVER = 2.0  # no cosine is as high
+_READ = 1 << 14  # characters of the best hit that are compared with the question
+_NOBODY = frozenset({"user", "用户"})  # what speakers are called whose name is not known
 
 
-class Retrieved(NamedTuple):
-    """One list of (id, raw score), best first, of at most the depth asked for.
-
-    ``passages`` are those of them that are passages; None says that the engine can't tell, and makes every
-    state be looked at.
-    """
-
-    items: Sequence[tuple[str, float]]
-    passages: frozenset[str] | None = None
-
-
-class Retrieval(Protocol):
-    """What `answer` asks of a store. Every method sees one space only and applies filters before top-k."""
-
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by BM25 over core's terms, with statistics of this space alone."""
-        ...
-
-    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
-        """Return the states of items by id, and of the entities that they belong to."""
-        ...
-
-    def passages_at(self, places: Collection[Place], as_of: str | None) -> Mapping[Place, State]:
-        """Return the passages at these places of sessions, where there are any."""
-        ...
-
-    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
-        """Return the day on which items were last read, where that is known."""
-        ...
+_NONE = Retrieved((), {})
 
 
 @dataclass(slots=True)
 class _Found:
-    scores: dict[str, float]
-    ranks: dict[str, int]
-    base: dict[str, float]
-    states: dict[str, State]
-    ranked: list[Ranked]
-    total: int | None
-    complete: bool
+    lexical: Retrieved
+    dense: Retrieved
+    near: dict[str, float]  # similarities
+    base: dict[str, float] = field(default_factory=dict)  # after fusion
+    scores: dict[str, float] = field(default_factory=dict)  # after neighbours and speakers
+    beside: dict[Place, float] = field(
+        default_factory=dict
+    )  # the same, of places where nothing was retrieved
+    speakers: set[str] = field(default_factory=set)  # whom the question names
+    named: set[str] = field(default_factory=set)  # the items in which they speak
+    scale: float = 1.0
+    states: dict[str, State] = field(default_factory=dict)
+    ranked: list[Ranked] = field(default_factory=list)
+    total: int | None = None
+    complete: bool = False
 
 
-def answer(query: SearchQuery, store: Retrieval, now: datetime, degraded: str | None = None) -> SearchPage:
-    """Answer ``query`` (already ``in_zone``). ``degraded`` says what could not be asked, if anything."""
+def answer(
+    query: SearchQuery,
+    store: Retrieval,
+    now: datetime,
+    degraded: str | None = None,
+    asked: Asked | None = None,
+    fusion: Fusion = "minmax",
+) -> SearchPage:
+    """Answer ``query`` (already ``canonical``) by its words, and by its meaning where that was ``asked``.
+
+    ``degraded`` says what could not be asked, if anything. ``total`` counts what has a matched term or is
+    near enough in meaning; it is None where a list is full, so that there may be more.
+    """
     terms = query_vector(query.text)
-    if not terms[0]:
+    if not terms[0] and asked is None:
         return SearchPage(degraded=degraded)
-    search = _Search(query, selection(query), store, terms, now)
+    words = content_tokens(query.text)
+    floor = _NEVER if asked is None else asked.floor
+    search = _Search(query, selection(query), store, terms, now, asked, fusion, words, floor)
     depth = depth_for(query.limit)
     found = search.find(depth)
     if query.group is None:
@@ -99,123 +113,175 @@ class _Search:
     store: Retrieval
     terms: tuple[list[int], list[float]]
     now: datetime
+    asked: Asked | None
+    fusion: Fusion
+    words: frozenset[str]  # what the question is about
+    floor: float  # the similarity from which on a hit counts that shares no word with it
 
     def find(self, depth: int) -> _Found:
         """Retrieve, fuse, let neighbours support each other, and order what can be in the answer."""
-        chosen = self.chosen
-        lexical = self.store.lexical(self.terms, chosen, depth)
-        base = fuse(lexical.items, depth=depth)
-        early = base.keys() if self._needs_all(lexical) else lexical.passages or frozenset()
-        states = dict(self.store.states(early, chosen.as_of))
-        kept = {i: s for i, s in base.items() if i not in early or self._passes(states, i)}
-        scores, states = _with_neighbours(chosen, self.store, kept, states)
-        if self.query.relevant_only:
-            asked = content_tokens(self.query.text)
-            scores = {
-                i: s for i, s in scores.items() if i in kept and asked & text_tokens(text_of(states[i]))
-            }
-        complete = len(lexical.items) < depth
-        return _Found(
-            scores=scores,
-            ranks={item: rank for rank, (item, _) in enumerate(lexical.items, 1)},
-            base=kept,
-            states=states,
-            ranked=self._order(scores, states),
-            total=(len(scores) if self.query.relevant_only else len(kept)) if complete else None,
-            complete=complete,
-        )
+        asked, chosen, query = self.asked, self.chosen, self.query
+        lexical = self.store.lexical(self.terms, chosen, depth) if self.terms[0] else _NONE
+        dense = self.store.dense(asked.vector, chosen, depth) if asked is not None else _NONE
+        found = _Found(lexical, dense, dict(dense.items))
+        base = self._fused(found, depth)
+        early = self._early(found, base)
+        found.states.update(self.store.states(early, chosen.as_of))
+        found.base = {i: s for i, s in base.items() if i not in early or self._passes(found, i)}
+        self._support(found, depth)
+        if query.relevant_only:
+            found.scores = {i: s for i, s in found.scores.items() if i in found.base and self._told(found, i)}
+        hidden = len(dense.items) >= depth and dense.items[-1][1] >= self.floor
+        found.complete = len(lexical.items) < depth and not hidden
+        if found.complete:
+            found.total = len(found.scores if query.relevant_only else found.base)
+        found.ranked = self._order(found)
+        return found
 
-    def _needs_all(self, lexical: Retrieved) -> bool:
-        """Tell whether the state of every item found matters, not only of those that reach the answer."""
+    def _fused(self, found: _Found, depth: int) -> dict[str, float]:
+        """Return one score for what has a matched term or is near enough."""
+        asked, words, near = self.asked, dict(found.lexical.items), found.near
+        if asked is None:
+            return fuse(found.lexical.items, depth=depth, method=self.fusion)
+        fused = fuse(
+            found.lexical.items,
+            found.dense.items,
+            dense_weight=self._share(found, asked.weight),
+            depth=depth,
+            method=self.fusion,
+            nothing=self.floor,
+        )
+        # scaled with the whole list: among the near alone, the least near would be worth nothing
+        return {i: s for i, s in fused.items() if i in words or near[i] >= self.floor}
+
+    def _share(self, found: _Found, weight: float) -> float:
+        """Return the share of the dense list: more where the best hit by words has little of it."""
+        if not found.lexical.items or not found.dense.items:
+            return weight
+        best = found.lexical.items[0][0]
+        state = self.store.states([best], self.chosen.as_of).get(best)
+        text = "" if state is None else text_of(state)
+        if not 0 < len(text) <= _READ:
+            return weight
+        return dense_share(weight, len(self.words & text_tokens(text)), len(self.words))
+
+    def _early(self, found: _Found, base: dict[str, float]) -> Collection[str]:
+        """Return the items whose state matters though they may not reach the answer: all or none."""
         query, chosen = self.query, self.chosen
         # no index knows when a field had which value
         past = chosen.as_of is not None and (chosen.needs_entity or "entity" in chosen.items)
-        return lexical.passages is None or query.relevant_only or query.group is not None or past
+        blind = found.lexical.seats is None or found.dense.seats is None
+        return base.keys() if blind or query.relevant_only or query.group is not None or past else ()
 
-    def _order(self, scores: dict[str, float], states: dict[str, State]) -> list[Ranked]:
+    def _support(self, found: _Found, depth: int) -> None:
+        """Let turns of one session support each other, and favour those of a speaker who is named."""
+        seats = seats_of(found.base, found.states, found.dense, found.lexical)
+        # only the best lend, so two lists lend no more than one
+        lenders = heapq.nlargest(depth, seats, key=found.base.__getitem__) if len(seats) > depth else seats
+        places = {item: seats[item].place for item in lenders}
+        called = around(places.values())
+        called.update((seat.place, item) for item, seat in seats.items() if seat.place in called)
+        base: dict[str | Place, float] = {item: score for item, score in found.base.items()}  # noqa: C416 - wider keys
+        lent: dict[str | Place, Place] = {item: place for item, place in places.items()}  # noqa: C416 - see above
+        scores = spread(base, lent, called)
+        who = {seat.speaker for seat in seats.values() if seat.speaker is not None}
+        found.speakers = {one for one in who - _NOBODY if (said := _name(one)) and said <= self.words}
+        found.named = {item for item, seat in seats.items() if seat.speaker in found.speakers}
+        found.scores = {key: score for key, score in scores.items() if isinstance(key, str)}
+        if found.named:
+            found.scores = favour(found.scores, found.named)
+        if not self.query.relevant_only and self.query.group is None:  # both are about what was retrieved
+            found.beside = {key: score for key, score in scores.items() if not isinstance(key, str)}
+
+    def _order(self, found: _Found) -> list[Ranked]:
         """Return the best items in order; ``states`` grows by those that had to be looked at.
 
         Decay only lowers a score, so once enough items are known that none of the rest can overtake, the
-        rest need not be looked at.
+        rest need not be looked at. Most places around a hit are never looked at.
         """
+        scores, states = found.scores, found.states
         enough = self.query.limit + 1
-        waiting = sorted((i for i in scores if i not in states), key=lambda i: (-scores[i], i))
+        more = SPEAKER if found.speakers else 0.0  # who speaks at a place is not known yet
+        rest: list[tuple[float, str | Place]] = [(scores[i], i) for i in scores if i not in states]
+        rest += [(score + more, place) for place, score in found.beside.items()]
+        rest.sort(key=lambda pair: -pair[0])
         ranked = self._rank([i for i in scores if i in states], scores, states)
-        while waiting:
+        while rest:
             few = enough + 4
             if len(ranked) >= enough:
                 bar = ranked[enough - 1].score - _TIE
-                few = bisect_right(waiting, -bar, key=lambda i: -scores[i])  # all that could still overtake
-            some, waiting = waiting[:few], waiting[few:]
+                few = bisect_right(rest, -bar, key=lambda pair: -pair[0])  # all that could still overtake
+            some, rest = rest[:few], rest[few:]
             if not some:
                 break
-            states.update(self.store.states(some, self.chosen.as_of))
-            known = {item.id for item in ranked} | {i for i in some if self._passes(states, i)}
+            known = {item.id for item in ranked} | self._look(found, [key for _, key in some])
             ranked = self._rank(known, scores, states)
-        return ranked
+        found.scale = scale_of(scores[item.id] for item in ranked)
+        return [Ranked(item.id, min(1.0, item.score * found.scale), item.decay) for item in ranked]
+
+    def _look(self, found: _Found, keys: Sequence[str | Place]) -> set[str]:
+        """Look at items and at what stands at places; return those that pass."""
+        ids = [key for key in keys if isinstance(key, str)]
+        found.states.update(self.store.states(ids, self.chosen.as_of))
+        passed = {item for item in ids if self._passes(found, item)}
+        places = [key for key in keys if not isinstance(key, str)]
+        for place, state in self.store.passages_at(places, self.chosen.as_of).items() if places else ():
+            if not self.chosen.passes(state, None):
+                continue
+            speaks = state.row.get("speaker") in found.speakers
+            found.states[state.id] = state
+            found.scores[state.id] = found.beside[place] + (SPEAKER if speaks else 0.0)
+            if speaks:
+                found.named.add(state.id)
+            passed.add(state.id)
+        return passed
 
     def _rank(self, ids: Collection[str], scores: dict[str, float], states: dict[str, State]) -> list[Ranked]:
         used = self.store.last_used(ids) if self.chosen.as_of is None else {}
-        return order(scores, [_candidate(states[item], states, used, self.chosen, self.now) for item in ids])
+        ageless, today = self.chosen.as_of is not None, self.now.astimezone(UTC).date()
+        return order(
+            scores, [_candidate(states[item], states, used, None if ageless else today) for item in ids]
+        )
 
-    def _passes(self, states: Mapping[str, State], item: str) -> bool:
-        state = states.get(item)
-        if state is None or not self.chosen.passes(state, owner_of(state, states)):
+    def _told(self, found: _Found, item: str) -> bool:
+        """Tell whether a chat is told of an item unasked: it is near, or shares a word with a meaning."""
+        if found.near.get(item, -_NEVER) >= self.floor:
+            return True
+        return not self.words.isdisjoint(text_tokens(text_of(found.states[item])))
+
+    def _passes(self, found: _Found, item: str) -> bool:
+        state = found.states.get(item)
+        if state is None or not self.chosen.passes(state, owner_of(state, found.states)):
             return False
-        return self.chosen.as_of is None or state.kind != "entity" or self._was_called(state)
+        return self.chosen.as_of is None or state.kind != "entity" or self._was_called(found, state)
 
-    def _was_called(self, entity: State) -> bool:
-        """Tell whether an entity is found by a name that it had by then: an index holds later ones too."""
-        return not set(self.terms[0]).isdisjoint(document_vector(text_of(entity))[0])
+    def _was_called(self, found: _Found, entity: State) -> bool:
+        """Tell whether an entity is found by names that it had by then: an index holds later ones too.
+
+        Its vector is that of all its names, so it speaks for then only where none was added since.
+        """
+        if not set(self.terms[0]).isdisjoint(document_vector(text_of(entity))[0]):
+            return True
+        if found.near.get(entity.id, -_NEVER) < self.floor:
+            return False
+        today = self.store.states([entity.id], None).get(entity.id)
+        return today is not None and set(today.names()) == set(entity.names())
 
 
-def owner_of(state: State, states: Mapping[str, State]) -> State | None:
-    """Return the entity that an item belongs to; an entity belongs to itself."""
-    return state if state.kind == "entity" else states.get(state.row.get("entity", ""))
-
-
-def _with_neighbours(
-    chosen: Selection, store: Retrieval, scores: dict[str, float], states: dict[str, State]
-) -> tuple[dict[str, float], dict[str, State]]:
-    places = {
-        item: Place(state.row["session"], state.row["ordinal"])
-        for item in scores
-        if (state := states.get(item)) is not None and state.kind == "passage"
-    }
-    if not places:
-        return scores, states
-    around = {
-        Place(place.session, place.ordinal + step)
-        for place in places.values()
-        for step in range(-REACH, REACH + 1)
-        if place.ordinal + step >= 0
-    }
-    standing = {
-        place: state
-        for place, state in store.passages_at(around, chosen.as_of).items()
-        if chosen.passes(state, None)
-    }
-    states = states | {state.id: state for state in standing.values()}
-    return spread(scores, places, {place: state.id for place, state in standing.items()}), states
+@lru_cache(maxsize=1 << 10)
+def _name(speaker: str) -> frozenset[str]:
+    return content_tokens(speaker)
 
 
 def _candidate(
-    state: State, states: Mapping[str, State], used: Mapping[str, date], chosen: Selection, now: datetime
+    state: State, states: Mapping[str, State], used: Mapping[str, date], today: date | None
 ) -> Candidate:
     owner = owner_of(state, states)
-    pinned = owner is not None and bool(owner.value("pinned"))
-    if chosen.as_of is not None or pinned:
+    if today is None or (owner is not None and owner.value("pinned")):
         return Candidate(state.id, state.recorded_at)
-    written = datetime.fromisoformat(state.recorded_at).date()
+    written = date.fromisoformat(state.recorded_at[:10])  # times in states are in UTC
     last = max(written, used.get(state.id, written))
-    return Candidate(state.id, state.recorded_at, max((now.astimezone(UTC).date() - last).days, 0))
-
-
-def text_of(state: State) -> str:
-    """Return the text by which an item is found: an entity's is every name that it answers to."""
-    if state.kind == "entity":
-        return "\n".join(dict.fromkeys([state.value("name"), *state.value("aliases"), *state.names()]))
-    return str(state.row.get("text", ""))
+    return Candidate(state.id, state.recorded_at, max((today - last).days, 0))
 
 
 def _entity_of(states: Mapping[str, State], item: str) -> str | None:
@@ -230,51 +296,24 @@ def _page(search: _Search, found: _Found, groups: list[list[Ranked]], degraded: 
     heirs = {s for item in shown if (s := states[item.id].superseded_by) is not None} - states.keys()
     if heirs:
         states = states | dict(search.store.states(heirs, None))
+    reasons = Reasons(found.lexical.items, found.dense.items) if query.why else None
+    hits = []
+    for item in shown:
+        state = states[item.id]
+        why = None
+        if reasons is not None:
+            why = reasons.of(
+                item.id,
+                fused=found.base.get(item.id, 0.0),
+                speaker=SPEAKER * found.scale if item.id in found.named else 0.0,
+                total=found.scores[item.id] * found.scale,
+                decay=item.decay,
+            )
+        owner, heir = owner_of(state, states), states.get(state.superseded_by or "")
+        hits.append(hit_of(state, owner, heir, score=item.score, now=search.now, why=why))
     return SearchPage(
-        items=tuple(_hit(query, found, states, item, search.now) for item in shown),
+        items=tuple(hits),
         total=None if found.total is None else max(found.total, len(groups)),
         truncated=len(groups) > query.limit or not found.complete,
         degraded=degraded,
     )
-
-
-def _hit(
-    query: SearchQuery, found: _Found, states: Mapping[str, State], ranked: Ranked, now: datetime
-) -> Hit:
-    state = states[ranked.id]
-    row, owner = state.row, owner_of(state, states)
-    heir = states.get(state.superseded_by or "")
-    why = None
-    if query.why:
-        base = found.base.get(ranked.id, 0.0)
-        why = Why(
-            lexical_rank=found.ranks.get(ranked.id),
-            fused=base,
-            neighbours=found.scores[ranked.id] - base,
-            decay=ranked.decay,
-        )
-    return Hit.model_construct(
-        item=cast("Any", state.kind),  # relations are not searchable
-        id=state.id,
-        kind=row.get("kind"),
-        text=state.value("name") if state.kind == "entity" else row["text"],
-        score=ranked.score,
-        entity=owner.id if owner else None,
-        entity_name=owner.value("name") if owner else None,
-        session=row.get("session"),
-        speaker=row.get("speaker"),
-        tags=tuple(row.get("tags", ())),
-        status=state.status,
-        recorded_at=datetime.fromisoformat(state.recorded_at),
-        valid_from=_opt(state.valid_from),
-        valid_to=_opt(state.valid_to),
-        lapsed=state.status == "active" and state.valid_to is not None and state.valid_to <= iso(now),
-        superseded_by=state.superseded_by,
-        successor=heir.row.get("text") if heir is not None and not heir.forgotten else None,
-        reason=state.reason,
-        why=why,
-    )
-
-
-def _opt(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

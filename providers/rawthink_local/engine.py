@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEXICAL: Final = "lexical"  # the sparse vector
 DENSE: Final = "dense"  # one vector for each window of the text; the nearest of them counts
-PLACE: Final = "place"  # the field that holds session and ordinal of a passage
+PLACE: Final = "place"  # the field that holds session, ordinal and speaker of a passage
 FACETS: Final = "facets"  # the field that holds all words of a point
 
 _PACK_KIB: Final = 20_000  # in a writable segment when it is packed: about 25,000 points of 81 terms

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Terms: TypeAlias = "tuple[Sequence[int], Sequence[float]]"
 Value: TypeAlias = "str | int | list[str]"
 Vectors: TypeAlias = "Sequence[Sequence[float]]"
-Seat: TypeAlias = "tuple[str, int]"
+Seat: TypeAlias = "tuple[str, int, str | None]"  # session, ordinal, speaker
 Match: TypeAlias = "tuple[str, float, Seat | None]"  # id, score, and where a passage stands
 
 #: What a point may carry and a filter may name.
@@ -25,7 +25,7 @@ class IndexPoint(NamedTuple):
     """One searchable item: a UUID in canonical form, distinct term ids with their weights, filter fields.
 
     ``vectors`` are those of its windows, of unit length; none where they are still to come, or not wanted.
-    ``place`` is a passage's session and ordinal.
+    ``place`` is where a passage stands, and who speaks in it.
     """
 
     id: str

@@ -109,7 +109,8 @@ class PointMaker:
         vectors = self._kept.of(text) if self._kept is not None else ()
         if vectors is None:
             fields["vector"] = "waiting"
-        place = (state.row["session"], state.row["ordinal"]) if state.kind == "passage" else None
+        row = state.row
+        place = (row["session"], row["ordinal"], row.get("speaker")) if state.kind == "passage" else None
         found.points[state.id] = IndexPoint(state.id, document_vector(text), fields, vectors or (), place)
 
     def _fields(self, view: View, state: State) -> dict[str, Value]:

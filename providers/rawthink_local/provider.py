@@ -245,12 +245,12 @@ class LocalProvider(BaseProvider):
 
     def _search(self, query: SearchQuery, asked: Asked | None, why: str | None) -> SearchPage:
         store, activity, lexical, _ = self._open_parts
-        now = self._world.clock.now()
+        now, fusion = self._world.clock.now(), self._world.fusion
 
         def ask(view: View) -> SearchPage:
             behind = lexical.catch_up()
             said = "; ".join(reason for reason in (behind, store.degraded(), why) if reason)
-            return answer(query, Retrieval(lexical, view, activity), now, said or None, asked)
+            return answer(query, Retrieval(lexical, view, activity), now, said or None, asked, fusion)
 
         return store.read(query.scope.space, ask)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_core.searching import Retrieved
+from rawthink_core.ranking import Place
+from rawthink_core.searching import Retrieved, Seat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import date
 
-    from rawthink_core.ranking import Place
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_local.activity import Activity
@@ -52,4 +52,6 @@ def _retrieved(hits: Sequence[Match], chosen: Selection) -> Retrieved:
     scores = [(i, score) for i, score, _ in hits]
     if chosen.as_of is not None and chosen.valid_at is not None:
         return Retrieved(scores)  # the index can't tell what held, as it was believed then
-    return Retrieved(scores, frozenset(i for i, _, place in hits if place is not None))
+    return Retrieved(
+        scores, {i: Seat(Place(*place[:2]), place[2]) for i, _, place in hits if place is not None}
+    )

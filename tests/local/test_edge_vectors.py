@@ -46,10 +46,10 @@ def test_the_nearest_comes_first_and_similarity_is_the_cosine(index):
 
 
 def test_a_passage_says_where_it_stands(index):
-    passage = point(0, EAST)._replace(place=("s-1", 7))
+    passage = point(0, EAST)._replace(place=("s-1", 7, "Ada"))
     index.apply([passage, point(1, NORTH)], [], {"commit": "a"})
-    assert [hit[2] for hit in index.nearest(EAST, space="home", limit=10)] == [("s-1", 7), None]
-    assert index.search(([1], [1.0]), space="home", limit=1)[0][2] == ("s-1", 7)
+    assert [hit[2] for hit in index.nearest(EAST, space="home", limit=10)] == [("s-1", 7, "Ada"), None]
+    assert index.search(([1], [1.0]), space="home", limit=1)[0][2] == ("s-1", 7, "Ada")
     assert {hit[2] for hit in index.nearest(EAST, space="home", limit=10, places=False)} == {None}
 
 
