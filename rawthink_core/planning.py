@@ -33,6 +33,10 @@ def _claims_of(row: Row) -> list[tuple[str | None, ...]]:
     return [(row["entity"], row["kind"], same_text(row["text"]), begin) for begin in begins(row)]
 
 
+# What makes a passage another version of itself though its text is the same.
+_RESTATED = ("tags", "visibility", "origin")
+
+
 class Planner:
     """Plans one batch. Makes no change outside itself and asks nothing but the slice."""
 
@@ -215,9 +219,12 @@ class Planner:
         self._slots[slot] = text
         standing = [state for state in former if state.active]
         same = next((state for state in standing if same_text(state.row["text"]) == text), None)
-        if same is not None:
+        stated = {name: value for name in _RESTATED if (value := item.rest.get(name))}
+        if same is not None and all(same.row.get(name) == value for name, value in stated.items()):
             self.rows.append({"op": "same", "of": "passage", "id": same.id})
             return
+        former_fields = {} if same is None else {name: same.row.get(name) for name in item.rest}
+        fields = former_fields | {name: value for name, value in item.rest.items() if value or same is None}
         new_id = self._free_id(
             lambda n: passage_id(self.space, item.session, item.key, n), {state.id for state in former}
         )
@@ -230,7 +237,7 @@ class Planner:
                 "key": item.key,
                 "text": item.text,
                 "supersedes": [state.id for state in standing],
-                **item.rest,
+                **fields,
             }
         )
         for state in standing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 _SHOWN = 20  # problems that are listed one by one for people; --json lists all
 
+_PAUSE = 0.5  # seconds between looks at what waits for its vectors
+
 _EXAMPLES = """
 rawthink reindex
+rawthink reindex --vectors
 rawthink reindex --session 2026-01-05_001
 """
 
@@ -27,9 +31,14 @@ rawthink reindex --session 2026-01-05_001
 @click.command("reindex", cls=Verb, examples=_EXAMPLES)
 @click.option("--session", metavar="ID", help="Only the session or note with this id.")
 @click.option("--full", is_flag=True, help="Compare every file with the memory, whatever was indexed before.")
+@click.option(
+    "--vectors",
+    is_flag=True,
+    help="Also make the search index and all vectors anew, by the embedder that is configured now.",
+)
 @waiting.option(waiting.AFTER_IMPORT)
 @click.pass_obj
-def command(app: App, /, *, session: str | None, full: bool, wait: float) -> int:
+def command(app: App, /, *, session: str | None, full: bool, vectors: bool, wait: float) -> int:
     """Index what has changed in the files of the vault: `sessions` and `qnotes`.
 
     What is no longer in a file ends in the memory too. Files are only read; one that can't be used is named,
@@ -39,9 +48,13 @@ def command(app: App, /, *, session: str | None, full: bool, wait: float) -> int
     async def work(memory: Memory) -> tuple[IndexReport, str | None]:
         from rawthink_core.vault import Vault  # noqa: PLC0415 - with the rest of the core
 
+        if vectors:
+            await memory.maintain(reindex=True)
         vault = Vault(app.configuration().vault, memory)
         report = await vault.index(session=session, full=full, progress=_progress())
-        written = report.chunks or report.ended
+        written = report.chunks or report.ended or vectors
+        if vectors:
+            await _embedded(memory)
         return report, await waiting.until_found(memory, wait) if written else None
 
     app.places = {"session": "--session"}
@@ -50,6 +63,24 @@ def command(app: App, /, *, session: str | None, full: bool, wait: float) -> int
     if degraded:
         app.note(f"all is written, and not all is found by searching yet: {degraded}")
     return exits.PARTIAL if degraded or report.failed else exits.OK
+
+
+async def _embedded(memory: Memory) -> None:
+    """Wait until everything has its vectors; stopped, the next process goes on."""
+    await memory.search("index", limit=1)  # opens the index, which knows what waits
+    total = waits = (await memory.health()).pending_embeddings
+    while waits:
+        if sys.stderr.isatty():
+            click.echo(f"\rembedding: {total - waits:,} of {total:,} ", err=True, nl=False)
+        await asyncio.sleep(_PAUSE)
+        health = await memory.health()
+        troubled = [check for check in health.checks if check.name == "embedder" and check.status != "ok"]
+        if troubled:
+            raise click.ClickException(f"{troubled[0].detail}. The rest follows when it answers again")
+        waits = health.pending_embeddings
+        total = max(total, waits)
+    if total and sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _progress() -> Callable[[int, int], None] | None:

@@ -133,6 +133,10 @@ def places_of(parts: Parts, erased: Sequence[State]) -> list[Place]:
     if store.adoption is not None and _holds(store.adoption, {state.id for state in erased}):
         note = f"{store.adoption.path} belongs to another server and is never written; delete it there"
         places.append(Place(place="foreign file", outcome="kept", note=note))
+    places += [
+        Place(place="vault file", outcome="kept", note=f"{path} holds the text as well; delete it there")
+        for path in sorted({state.row["origin"]["path"] for state in erased if state.row.get("origin")})
+    ]
     if (tree := _work_tree(store.journal.folder)) is not None:
         note = f"{tree} is a git repository; its history may hold the text (git filter-repo removes it)"
         places.append(Place(place="git history", outcome="kept", note=note))

@@ -64,3 +64,16 @@ def test_processes_that_index_at_once_do_not_do_it_twice(cli, vault):
 def test_another_backend_has_the_same_files(cli, vault):
     answer = cli("--provider", "reference", "reindex", "--json")
     assert answer.json["chunks"] == 3
+
+
+def test_vectors_are_made_for_what_was_written_without_an_embedder(cli, vault):
+    (vault / "sessions" / "bad.md").unlink()
+    assert cli("reindex").code == 0
+    answer = cli("reindex", "--vectors", RAWTHINK_EMBEDDER="offline")
+    assert answer.code == 0, answer.err
+    found = cli("search", "kuşlar kıpırdamadan duruyor", RAWTHINK_EMBEDDER="offline")
+    assert "herons stand still" in found.out
+    told = cli("doctor", RAWTHINK_EMBEDDER="offline").out
+    assert "by offline (384 numbers each)" in " ".join(told.split())
+    words = cli("search", "herons")
+    assert "words only" in words.out

@@ -421,3 +421,19 @@ def test_what_was_retired_and_what_never_was_are_told_together(ledger: Ledger) -
             observations=[{"entity": "ghost", "text": "t"}], revisions=[{"targets": [{"id": said}]}]
         )
     assert places(refused) == ["observations.0.entity", ""]
+
+
+def test_the_same_text_with_other_tags_or_from_another_file_is_another_version(ledger: Ledger) -> None:
+    def say(**more: Any) -> Any:
+        return ledger.record(passages=[{"text": "one", "session": "s", "key": "k", **more}])
+
+    first = say(tags=["work"], speaker="Ada")
+    assert outcomes(say()) == outcomes(say(tags=["work"])) == ["unchanged"]
+    second = say(tags=["home"])
+    assert outcomes(second) == ["created", "ended"]
+    row = ledger.commits[-1].rows[0]
+    assert (row["supersedes"], row["tags"], row["speaker"]) == (first.ids("passage"), ["home"], "Ada")
+    third = say(origin={"path": "sessions/a.md", "sha256": "0" * 64})
+    assert outcomes(third) == ["created", "ended"]
+    assert ledger.commits[-1].rows[0]["tags"] == ["home"]
+    assert outcomes(say(tags=["home"])) == ["unchanged"]
