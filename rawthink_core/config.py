@@ -17,7 +17,9 @@ from zoneinfo import ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rawthink_core.errors import ConfigError
+from rawthink_core.layers import OF_OLLAMA, WITH_OLLAMA, embedder_section, holds, merged
 from rawthink_core.operations import faults_of
+from rawthink_core.ranking import Fusion
 from rawthink_core.vocabulary import DEFAULT_VOCABULARY, Vocabulary, unknown
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 FILE = "rawthink.toml"
 DEFAULT_VAULT = "~/rawthink-vault"
-SHARED_KEYS = ("space", "timezone", "vocabulary")
+SHARED_KEYS = ("space", "timezone", "vocabulary", "ranking")
 
-# Variables of rawthink-mcp. Those that mean something here map to a key; the others get one notice.
+# Variables of rawthink-mcp. Those that mean something here map to a key; the others get one notice
+# (those of Ollama only where it is no embedder).
 _SEED = {"RAWTHINK_VAULT": ("vault",), "MEMORY_FILE_PATH": ("providers", "local", "memory_file")}
 _SEED_WITHOUT_MEANING = (
     "QDRANT_URL", "QDRANT_PATH", "OLLAMA_URL", "OLLAMA_MODEL", "RAWTHINK_TURKISH_NORMALIZATION",
@@ -58,6 +61,12 @@ class VocabularySettings(_Section):
     )
 
 
+class RankingSettings(_Section):
+    """How what was found is put in order."""
+
+    fusion: Fusion = Field(default="minmax", title="Fusion", description="By score (minmax) or by rank (rrf)")
+
+
 class RecallSettings(_Section):
     """How long a chat may wait for its memory."""
 
@@ -65,10 +74,13 @@ class RecallSettings(_Section):
 
 
 class EmbedderSettings(_Section):
-    """Which embedder makes vectors."""
+    """Which embedder makes vectors. Its own settings stand beside its name; `opening` checks them."""
 
-    name: str = Field(default="none", title="Embedder", description="Name of an installed embedder, or none")
-    model: str | None = Field(default=None, title="Model", description="Model of that embedder")
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(
+        default="none", title="Embedder", description="An installed embedder, auto for what there is, or none"
+    )
 
 
 class Settings(_Section):
@@ -87,6 +99,7 @@ class Settings(_Section):
     vocabulary: VocabularySettings = Field(
         default=VocabularySettings(), title="Vocabulary", description="Your own words"
     )
+    ranking: RankingSettings = Field(default=RankingSettings(), title="Ranking", description="Order of hits")
     recall: RecallSettings = Field(
         default=RecallSettings(), title="Recall", description="Recall before a chat"
     )
@@ -168,21 +181,23 @@ def load(
         "in the environment": _from_environment(environ),
         "as given": {key: value for key, value in overrides.items() if value is not None},
     }
-    vault = _merged(layers.values()).get("vault")
+    vault = merged(layers.values()).get("vault")
     shared = absolute(vault if isinstance(vault, str) else DEFAULT_VAULT) / FILE
     if shared.is_file() and shared != chosen.resolve():
         layers = {f"in {shared}": _shared(shared), **layers}
     try:
-        settings = Settings.model_validate(_merged(layers.values()))
+        said = merged(layers.values()) | embedder_section(layers.values(), environ)
+        settings = Settings.model_validate(said)
     except ValidationError as error:
         raise ConfigError(_explain(error, layers)) from None
-    return Configuration(settings, chosen if chosen.is_file() else None, tuple(_notices(environ, chosen)))
+    notices = tuple(_notices(environ, chosen, settings.embedder.name))
+    return Configuration(settings, chosen if chosen.is_file() else None, notices)
 
 
-def _notices(environ: Mapping[str, str], chosen: Path) -> Iterator[str]:
+def _notices(environ: Mapping[str, str], chosen: Path, embedder: str) -> Iterator[str]:
     """Yield what is set in the environment to no effect."""
     for name in _SEED_WITHOUT_MEANING:
-        if environ.get(name):
+        if environ.get(name) and not (name in OF_OLLAMA and embedder in WITH_OLLAMA):
             yield f"{name} is set but means nothing to rawthink; its settings are in {chosen}"
     known = [f"RAWTHINK_{field.upper()}" for field in Settings.model_fields]
     for name in environ:
@@ -257,19 +272,6 @@ def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
     data[keys[-1]] = value
 
 
-def _merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one table of several, the later ones counting more."""
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            below = merged.get(key)
-            if isinstance(value, dict) and isinstance(below, dict):
-                merged[key] = _merged((below, value))
-            else:
-                merged[key] = value
-    return merged
-
-
 def _explain(error: ValidationError, layers: dict[str, dict[str, Any]]) -> str:
     lines = []
     for fault in faults_of(error):
@@ -278,7 +280,7 @@ def _explain(error: ValidationError, layers: dict[str, dict[str, Any]]) -> str:
         if "not an argument" in problem:
             problem = unknown("setting", key, tuple(_section_at(section).model_fields))
         path = (*section, key)
-        source = next((name for name, layer in reversed(layers.items()) if _holds(layer, path)), "by default")
+        source = next((name for name, layer in reversed(layers.items()) if holds(layer, path)), "by default")
         lines.append(f"{fault.where} ({source}): {problem}")
     return "settings: " + "; ".join(lines)
 
@@ -296,15 +298,3 @@ def _section_at(path: Iterable[str]) -> type[BaseModel]:
             break
         model = field.annotation
     return model
-
-
-def _holds(layer: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    """Tell whether a table says something at a path, or at what lies above it."""
-    value: Any = layer
-    for key in path:
-        if not isinstance(value, dict):
-            return True
-        if key not in value:
-            return False
-        value = value[key]
-    return True

@@ -43,6 +43,11 @@ class Guard:
         self._secrets = secrets
         self._seconds = seconds
 
+    @property
+    def masks(self) -> bool:
+        """Whether secrets are masked in what is recorded."""
+        return self._secrets == "on"
+
     async def before_record(self, batch: Batch) -> tuple[Batch, list[Advice]]:
         """Return the batch to write, and warnings about secrets in it. Raises HookRefused."""
         warnings: list[Advice] = []

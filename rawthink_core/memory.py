@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rawthink_core import decisions
 from rawthink_core.chat import recall_query
 from rawthink_core.clock import IdSource, RandomIds
-from rawthink_core.errors import BackendTimeout, InvalidRequest
+from rawthink_core.errors import BackendTimeout, ConfigError, InvalidRequest
 from rawthink_core.guard import Guard
 from rawthink_core.identity import derived_batch_id
 from rawthink_core.model import zone_named
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rawthink_core.model import Provenance
     from rawthink_core.operations import Advice, RecordReceipt
     from rawthink_core.provider import Provider
+    from rawthink_core.vault.vault import Vault
 
 log = logging.getLogger("rawthink.memory")
 
@@ -46,7 +47,7 @@ class Memory(Verbs):
     """One space of one store. Safe to use from many tasks of one event loop.
 
     ``guard`` runs the hooks and looks for secrets; ``recaller`` keeps the deadline of recalls;
-    ``provenance`` is written with everything that is recorded.
+    ``provenance`` is written with everything that is recorded; ``vault`` is the folder of notes and sessions.
     """
 
     def __init__(
@@ -59,13 +60,16 @@ class Memory(Verbs):
         recaller: Recaller | None = None,
         provenance: Provenance | None = None,
         write_deadline: float = WRITE_DEADLINE,
+        vault: Path | None = None,
     ) -> None:
         super().__init__(provider, space)
         self._ids = ids or RandomIds()
-        self._guard = guard or Guard()
+        self.guard = guard or Guard()
         self._recaller = recaller or Recaller()
         self._provenance = provenance
         self._write_deadline = write_deadline
+        self._folder = vault
+        self._vault: Vault | None = None
 
     def in_space(self, space: str) -> Self:
         """Return the same memory in another space: the one way to reach it."""
@@ -73,11 +77,23 @@ class Memory(Verbs):
             self.provider,
             space=space,
             ids=self._ids,
-            guard=self._guard,
+            guard=self.guard,
             recaller=self._recaller,
             provenance=self._provenance,
             write_deadline=self._write_deadline,
+            vault=self._folder,
         )
+
+    @property
+    def vault(self) -> Vault:
+        """The notes and sessions beside this memory. Raises ConfigError where nobody named their folder."""
+        from rawthink_core.vault.vault import Vault  # noqa: PLC0415 - few memories have files beside them
+
+        if self._folder is None:
+            raise ConfigError("this memory has no vault: name its folder with Memory(…, vault=…)")
+        if self._vault is None:
+            self._vault = Vault(self._folder, self)
+        return self._vault
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -117,11 +133,11 @@ class Memory(Verbs):
             raise InvalidRequest(
                 f"the batch belongs to another space than this memory ({self.scope.space!r})"
             )
-        batch, warnings = await self._guard.before_record(batch)
+        batch, warnings = await self.guard.before_record(batch)
         receipt = await within(self._write_deadline, self.provider.record(batch), self._late)
         advice = (*warnings, *await self._advice(batch, receipt))
         receipt = receipt.model_copy(update={"advice": (*receipt.advice, *advice)}) if advice else receipt
-        await self._guard.after_commit(receipt)
+        await self.guard.after_commit(receipt)
         return receipt
 
     async def _advice(self, batch: Batch, receipt: RecordReceipt) -> tuple[Advice, ...]:
@@ -262,7 +278,7 @@ class Memory(Verbs):
         )
         if passage is None:
             return None
-        passages = await self._guard.before_capture((passage,))
+        passages = await self.guard.before_capture((passage,))
         parts = [
             self.scope.space,
             session,
@@ -275,7 +291,7 @@ class Memory(Verbs):
             provenance=self._provenance,
         )
         receipt = await within(self._write_deadline, self.provider.on_after_chat(request), self._late)
-        await self._guard.after_commit(receipt)
+        await self.guard.after_commit(receipt)
         return receipt
 
 

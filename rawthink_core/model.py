@@ -273,12 +273,18 @@ _KINDS: Mapping[type[Noun], ItemKind] = {
 
 
 class Why(Noun):
-    """How a hit came to its place: its rank in each retriever, and what each step made of its score."""
+    """How a hit came to its place: its rank and raw score in each list, and what each step made of them.
+
+    The score is (``fused`` + ``neighbours`` + ``speaker``) × ``decay``.
+    """
 
     lexical_rank: int | None = None
+    lexical_score: float | None = None  # of the engine, in a unit of its own
     dense_rank: int | None = None
+    dense_score: float | None = None  # the cosine
     fused: float
     neighbours: float = 0.0
+    speaker: float = 0.0
     decay: float = 1.0
 
 

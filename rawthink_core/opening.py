@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from rawthink_core.config import Configuration, absolute, load
 from rawthink_core.embedding import Embedder, NoEmbedder
-from rawthink_core.errors import ConfigError
+from rawthink_core.errors import ConfigError, PluginError
 from rawthink_core.guard import Guard
 from rawthink_core.memory import Memory
 from rawthink_core.model import Provenance
 from rawthink_core.operations import faults_of
-from rawthink_core.plugins import ProviderPlugin, hook_manager, load_provider
+from rawthink_core.plugins import EMBEDDERS, hook_manager, load_embedder, load_provider, names
 from rawthink_core.provider import World
 from rawthink_core.recall import Recaller
 from rawthink_core.vocabulary import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from pydantic import BaseModel
+
+    from rawthink_core.config import EmbedderSettings
     from rawthink_core.provider import Provider
 
 
@@ -37,12 +41,14 @@ def build(
 ) -> Memory:
     """Return the memory that the settings describe, not opened yet. Raises ConfigError or PluginError."""
     configuration = load(config, provider=provider, space=space)
+    place = settings.get("path")  # who names a folder here means that one, whatever the settings say
     return Memory(
         make_provider(configuration, settings),
         space=configuration.settings.space,
         guard=Guard(hook_manager(hooks), configuration.settings.redact),
         recaller=Recaller(configuration.settings.recall.deadline),
         provenance=Provenance(host=host) if host else None,
+        vault=absolute(place) if isinstance(place, str | Path) else configuration.vault,
     )
 
 
@@ -51,7 +57,8 @@ def make_provider(configuration: Configuration, settings: dict[str, Any] | None 
     chosen = configuration.settings
     plugin = load_provider(chosen.provider)
     given = {**chosen.providers.get(chosen.provider, {}), **(settings or {})}
-    return plugin.make(_settings(plugin, given), world_of(configuration))
+    where = f"[providers.{plugin.name}]"
+    return plugin.make(_settings(plugin.settings, given, where), world_of(configuration))
 
 
 def world_of(configuration: Configuration) -> World:
@@ -62,7 +69,8 @@ def world_of(configuration: Configuration) -> World:
         path=configuration.vault,
         vocabulary=configuration.vocabulary(),
         timezone=configuration.settings.timezone,
-        embedder=_embedder(configuration.settings.embedder.name),
+        fusion=configuration.settings.ranking.fusion,
+        embedder=make_embedder(configuration.settings.embedder),
         cache=absolute(
             os.environ.get("RAWTHINK_CACHE") or platformdirs.user_cache_path("rawthink", appauthor=False)
         ),
@@ -72,19 +80,46 @@ def world_of(configuration: Configuration) -> World:
     )
 
 
-def _embedder(name: str) -> Embedder:
+def make_embedder(section: EmbedderSettings) -> Embedder:
+    """Return the configured embedder, not opened yet. Raises ConfigError or PluginError."""
+    name, given = section.name, dict(section.model_extra or {})
+    if given and "name" not in section.model_fields_set:
+        raise ConfigError(
+            f"[embedder] sets {', '.join(sorted(given))} but no name: of which embedder are they?"
+        )
     if name == "none":
+        _known_somewhere(given)
         return NoEmbedder()
-    raise ConfigError(f"[embedder] name: {unknown('embedder', name, ('none',))}")
+    if name == "auto":
+        from rawthink_core.embedders.auto import AutoEmbedder  # noqa: PLC0415 - not on everybody's path
+        from rawthink_core.embedders.ollama import OllamaSettings  # noqa: PLC0415 - see above
+
+        return AutoEmbedder(_settings(OllamaSettings, given, "[embedder]", ("name",)))
+    if name not in (known := names(EMBEDDERS)):
+        allowed = tuple(sorted({"auto", "none", *known}))
+        raise ConfigError(f"[embedder] name: {unknown('embedder', name, allowed)}")
+    plugin = load_embedder(name)
+    return plugin.make(_settings(plugin.settings, given, "[embedder]", ("name",)))
 
 
-def _settings(plugin: ProviderPlugin, given: dict[str, Any]) -> Any:
+def _known_somewhere(given: dict[str, Any]) -> None:
+    """Refuse keys that no embedder has; those of one that is switched off may stay in the file."""
+    known: set[str] = set()
+    for name in names(EMBEDDERS) if given else ():
+        with suppress(PluginError):  # a broken one is in nobody's way but its own
+            known |= load_embedder(name).settings.model_fields.keys()
+    for key in sorted(given.keys() - known):
+        raise ConfigError(f"[embedder] {key}: {unknown('setting', key, ('name', *sorted(known)))}")
+
+
+def _settings(model: type[BaseModel], given: dict[str, Any], where: str, beside: tuple[str, ...] = ()) -> Any:
+    """Return the settings of a plugin; ``beside`` are keys of the same section that are not its own."""
     try:
-        return plugin.settings.model_validate(given)
+        return model.model_validate(given)
     except ValidationError as error:
-        known = tuple(plugin.settings.model_fields)
+        known = (*beside, *model.model_fields)
         lines = [
-            f"[providers.{plugin.name}] {fault.where}: "
+            f"{where} {fault.where}: "
             + (
                 unknown("setting", fault.where, known)
                 if "not an argument" in fault.problem

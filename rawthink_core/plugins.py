@@ -21,8 +21,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
+from rawthink_core.embedding import EmbedderPlugin, NoSettings
 from rawthink_core.errors import PluginError
 from rawthink_core.provider import CONTRACT_VERSION, Provider, World
 
@@ -30,19 +29,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import pluggy
+    from pydantic import BaseModel
 
 PROVIDERS = "rawthink.providers"
 EMBEDDERS = "rawthink.embedders"
 HOOKS = "rawthink.hooks"
 
+__all__ = [
+    "EMBEDDERS",
+    "HOOKS",
+    "HOOK_NAMES",
+    "PROVIDERS",
+    "EmbedderPlugin",
+    "HookSpecs",
+    "NoSettings",
+    "ProviderPlugin",
+    "hook_manager",
+    "hookimpl",
+    "load_embedder",
+    "load_provider",
+    "names",
+]
+
 # What to install for the providers of this distribution when their libraries are missing.
 _EXTRAS = {"local": "rawthink[local]", "lancedb": "rawthink[lancedb]", "nowledge": "rawthink[nowledge]"}
-
-
-class NoSettings(BaseModel):
-    """Settings of a plugin that has none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,16 @@ def load_provider(name: str) -> ProviderPlugin:
         raise PluginError(
             f"provider {name!r} speaks contract version {plugin.contract}, this rawthink speaks "
             f"{CONTRACT_VERSION}; upgrade {older}"
+        )
+    return plugin
+
+
+def load_embedder(name: str) -> EmbedderPlugin:
+    """Return the embedder plugin called ``name``. Raises PluginError when there is none that works."""
+    plugin = _load(EMBEDDERS, name, "embedder")
+    if not isinstance(plugin, EmbedderPlugin):
+        raise PluginError(
+            f"embedder {name!r} is no EmbedderPlugin but a {type(plugin).__name__}; ask its author"
         )
     return plugin
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rawthink_core.commits import Commit
+    from rawthink_core.ranking import Fusion
 
 CONTRACT_VERSION = 1
 
@@ -112,7 +113,7 @@ class World:
     """What surrounds a provider: where it may put things, and what it asks instead of the machine.
 
     ``path`` is the store's place where its settings name none; ``cache`` and ``state`` are folders for
-    what can be derived again and for what belongs to this user alone.
+    what can be derived again and for what belongs to this user alone. ``fusion`` is for `searching.answer`.
     """
 
     path: Path
@@ -121,6 +122,7 @@ class World:
     embedder: Embedder = field(default_factory=NoEmbedder)
     vocabulary: Vocabulary = DEFAULT_VOCABULARY
     timezone: str | None = None
+    fusion: Fusion = "minmax"
     cache: Path | None = None
     state: Path | None = None
 

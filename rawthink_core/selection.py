@@ -9,6 +9,7 @@ from rawthink_core.clock import iso
 from rawthink_core.rows import State, holds_at
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date, datetime
 
     from rawthink_core.model import ItemKind
@@ -100,3 +101,15 @@ def selection(filters: Filters, default_items: tuple[ItemKind, ...] = SEARCHABLE
 def utc(value: datetime | date | None) -> str | None:
     """Return the canonical text of a time that `in_zone` has made an instant."""
     return None if value is None else iso(value)  # type: ignore[arg-type] # dates are gone after in_zone
+
+
+def owner_of(state: State, states: Mapping[str, State]) -> State | None:
+    """Return the entity that an item belongs to; an entity belongs to itself."""
+    return state if state.kind == "entity" else states.get(state.row.get("entity", ""))
+
+
+def text_of(state: State) -> str:
+    """Return the text by which an item is found: an entity's is every name that it answers to."""
+    if state.kind == "entity":
+        return "\n".join(dict.fromkeys([state.value("name"), *state.value("aliases"), *state.names()]))
+    return str(state.row.get("text", ""))

@@ -198,8 +198,17 @@ def test_a_file_saved_by_a_windows_editor_is_read(tmp_path: Path) -> None:
 
 
 def test_a_file_in_a_vault_sets_what_is_harmless_to_share(read: Load) -> None:
-    found = read(shared="space = 's'\ntimezone = 'UTC'\n[vocabulary]\ndomains = ['cooking']\n").settings
+    tables = "[vocabulary]\ndomains = ['cooking']\n[ranking]\nfusion = 'rrf'\n"
+    found = read(shared=f"space = 's'\ntimezone = 'UTC'\n{tables}").settings
     assert (found.space, found.timezone, found.vocabulary.domains) == ("s", "UTC", ("cooking",))
+    assert found.ranking.fusion == "rrf"
+
+
+def test_fusion_is_by_score_or_by_rank(read: Load) -> None:
+    assert read().settings.ranking.fusion == "minmax"
+    assert read(env={"RAWTHINK_RANKING__FUSION": "rrf"}).settings.ranking.fusion == "rrf"
+    with pytest.raises(ConfigError, match=r"ranking\.fusion .*minmax.*rrf"):
+        read("[ranking]\nfusion = 'best'")
 
 
 @pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - set(SHARED_KEYS)))
@@ -270,4 +279,4 @@ def test_every_setting_is_described_for_people() -> None:
             assert field.description, name
             if isinstance(field.default, Settings.__mro__[1]):
                 todo.append(type(field.default))  # type: ignore[arg-type] # a section
-    assert len(todo) == 4
+    assert len(todo) == 5

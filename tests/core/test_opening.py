@@ -123,6 +123,14 @@ def test_the_world_has_absolute_places_that_the_environment_may_move(
     assert world_of(load()).state == tmp_path / "HOME" / "state"
 
 
+def test_the_world_says_how_lists_are_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rawthink_core.config import load
+
+    assert world_of(load()).fusion == "minmax"
+    monkeypatch.setenv("RAWTHINK_RANKING__FUSION", "rrf")
+    assert world_of(load()).fusion == "rrf"
+
+
 def test_the_space_is_the_configured_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build().scope.space == "default"
     monkeypatch.setenv("RAWTHINK_SPACE", "work")

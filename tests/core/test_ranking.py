@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 
 from rawthink_core.ranking import (
     REACH,
+    SPEAKER,
     Candidate,
     Place,
     Ranked,
     activity,
     decayed,
+    dense_share,
     depth_for,
+    favour,
     fuse,
     grouped,
     min_max,
     order,
+    scale_of,
     spread,
 )
 
@@ -73,6 +77,34 @@ def test_a_short_list_has_its_floor_at_nothing_and_a_full_one_at_its_last() -> N
     assert min_max(ranked, depth=3) == {"a": 1.0, "b": 0.5, "c": 0.0}
 
 
+def test_the_floor_of_a_short_list_of_similarities_is_what_means_nothing() -> None:
+    ranked = [("a", 0.9), ("b", 0.8)]
+    assert min_max(ranked, depth=100, nothing=0.7)["b"] == pytest.approx(0.5)
+    assert min_max([*ranked, ("c", 0.6)], depth=100, nothing=0.7)["c"] == 0
+    assert min_max(ranked, depth=2, nothing=0.7)["b"] == 0
+
+
+@given(UNIT, st.integers(0, 20), st.integers(0, 20))
+def test_the_less_the_words_match_the_more_the_meaning_counts(
+    weight: float, matched: int, asked: int
+) -> None:
+    matched = min(matched, asked)
+    share = dense_share(weight, matched, asked)
+    assert weight - 1e-9 <= share <= 1 or (weight == 0 and share == 0)
+    if matched:
+        assert dense_share(weight, matched - 1, asked) >= share - 1e-12
+
+
+def test_words_have_their_whole_weight_when_half_of_them_match_four_of_many_or_none_means_anything() -> None:
+    assert dense_share(0.4, 2, 4) == dense_share(0.4, 4, 50) == dense_share(0.4, 0, 0) == 0.4
+    assert dense_share(0.4, 0, 4) == 1
+    assert dense_share(0.0, 0, 4) == 0
+
+
+def test_where_no_word_matches_the_meaning_alone_decides() -> None:
+    assert fuse([], [("a", 0.9), ("b", 0.5)], dense_weight=0.4) == {"a": 1.0, "b": pytest.approx(0.5 / 0.9)}
+
+
 @pytest.mark.parametrize(
     ("ranked", "scaled"),
     [
@@ -112,11 +144,20 @@ PLACES = {name: place for place, name in TURNS.items()}
 @given(SCORES)
 def test_support_takes_nothing_away(scores: dict[str, float]) -> None:
     spread_scores = spread(scores, PLACES, TURNS)
-    raised = {item: spread_scores[item] for item in scores}
-    top = max(spread_scores.values(), default=0)
-    assert all(0 <= score <= 1 for score in spread_scores.values())
-    if top < 1:
-        assert all(raised[item] >= score for item, score in scores.items())
+    assert all(spread_scores[item] >= score for item, score in scores.items())
+
+
+@given(SCORES)
+def test_scaled_scores_lie_between_0_and_1(scores: dict[str, float]) -> None:
+    raised = favour(spread(scores, PLACES, TURNS), "abc")
+    scale = scale_of(raised.values())
+    assert 0 < scale <= 1
+    assert all(0 <= score * scale <= 1 + 1e-9 for score in raised.values())
+    assert scale == 1 or max(raised.values()) * scale == pytest.approx(1)
+
+
+def test_a_turn_whose_speaker_is_named_gains_and_none_is_found_by_that_alone() -> None:
+    assert favour({"a": 0.5, "b": 0.5}, {"b", "c"}) == {"a": 0.5, "b": 0.5 + SPEAKER}
 
 
 @given(SCORES, IDS, st.floats(0, 0.2))
