@@ -64,7 +64,19 @@ class Embedding:
         self._late: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._mismatch: str | None = None
-        if self._settled is not None and self.wanted and self._settled.name != embedder.name:
+        self._choose()
+
+    def _choose(self) -> None:
+        """Let `auto` be what was chosen when the store was made; refuse another embedder."""
+        settled, embedder = self._settled, self.embedder
+        if settled is None:
+            return
+        settle: Callable[[str], None] | None = getattr(embedder, "settle", None)
+        if settle is not None and settled.name in ("ollama", "offline", "none"):
+            settle(settled.name)
+        elif not settled.dimensions:  # nothing was there to choose then, so no vector stands in the way
+            self._settled = None
+        elif self.wanted and settled.name != embedder.name:
             self._refuse_model(embedder.name)
 
     @property
@@ -78,7 +90,7 @@ class Embedding:
             settled = self._settled
             return (
                 None
-                if settled is None
+                if settled is None or not settled.dimensions
                 else f"found by words only: no embedder, and {settled.name} made the vectors"
             )
         if self._mismatch is not None:
@@ -227,6 +239,10 @@ class Embedding:
         """Reach the embedder and see what it is; tell whether this store can go by it."""
         await self.embedder.open()
         model = Model(self.embedder.name, self.embedder.fingerprint, self.embedder.dimensions)
+        if not self.wanted:  # `auto` found none
+            await self._in_thread(settle_model, self._derived, model)
+            self._known.set()
+            return False
         if self._settled is None:
             await self._in_thread(settle_model, self._derived, model)
             self._settled = model

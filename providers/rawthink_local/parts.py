@@ -46,7 +46,7 @@ def open_parts(folder: Path, settings: LocalSettings, world: World) -> Parts:
         rules = Rules(world.vocabulary, zone_named(header.timezone))
         store.adoption = Adoption(foreign, settings.memory_space, rules, store.index, world.clock)
         model = read_model(store.journal.derived)
-        kept = Kept(store.journal.derived, model) if model is not None else None
+        kept = Kept(store.journal.derived, model) if model is not None and model.dimensions else None
     except BaseException:
         store.close()
         raise

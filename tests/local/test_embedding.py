@@ -10,6 +10,9 @@ import pytest
 
 from rawthink_conformance.toys import ToyEmbedder
 from rawthink_core import asking
+from rawthink_core.embedders import auto
+from rawthink_core.embedders.ollama import OllamaSettings
+from rawthink_core.embedding import EmbedderPlugin
 from rawthink_core.errors import BackendUnavailable, EmbedderMismatch
 from rawthink_local import embedding
 from rawthink_local.embedding import _ROUND
@@ -204,3 +207,31 @@ async def test_a_failing_embedder_never_fails_a_write(tmp_path):
     async with memory_at(tmp_path, embedder=Broken()) as memory:
         assert (await say(memory, "a kitten sleeps")).status == "stored"
         assert (await memory.health()).pending_embeddings == 2
+
+
+async def test_auto_is_what_it_found_when_the_store_was_made(tmp_path, monkeypatch):
+    chosen = []
+
+    async def choose(settings=None):
+        chosen.append(settings)
+        return auto.CHOICES["offline" if len(chosen) == 1 else "none"]
+
+    toys = {"offline": EmbedderPlugin("offline", "a toy", lambda _: ToyEmbedder("offline"))}
+    monkeypatch.setattr(auto, "CHOICES", {**auto.CHOICES, **toys})
+    monkeypatch.setattr(auto, "resolve_auto", choose)
+    for _ in range(2):
+        async with memory_at(tmp_path, embedder=auto.AutoEmbedder(OllamaSettings())) as memory:
+            await say(memory, "a kitten sleeps")
+            assert "a kitten sleeps" in await finds(memory, "feline")
+    assert len(chosen) == 1
+    for _ in range(2):
+        async with memory_at(tmp_path / "other", embedder=auto.AutoEmbedder(OllamaSettings())) as memory:
+            await say(memory, "a kitten sleeps")
+            assert await finds(memory, "kitten") == ["a kitten sleeps"]
+            await memory.provider._embedding.ready(1)
+    assert len(chosen) == 2
+    async with memory_at(
+        tmp_path / "other", embedder=ToyEmbedder()
+    ) as memory:  # none was no choice to keep to
+        await say(memory, "a cat purrs")
+        assert "a cat purrs" in await finds(memory, "feline")
