@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rawthink_conformance.toys import ToyEmbedder
     from rawthink_core.provider import Provider
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -36,12 +37,15 @@ class Subject(Protocol):
 class Bench:
     """One check's surroundings, in a folder that is deleted afterwards. Closes what it opened."""
 
-    def __init__(self, subject: Subject, *, deep: bool = False) -> None:
+    def __init__(self, subject: Subject, *, deep: bool = False, embedder: ToyEmbedder | None = None) -> None:
         self.subject = subject
+        self.embedder = embedder
         self.deep = deep
         self.clock = ManualClock(START)
         self._folder = tempfile.TemporaryDirectory(prefix="rawthink-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name).resolve()
+        if embedder is not None:
+            embedder.fingerprint += f"; {self.folder.name}"  # no question of another bench is remembered here
         self.world = self.new_world("store")
         self.provider: Provider
         self._open: list[Provider] = []
@@ -78,6 +82,8 @@ class Bench:
             cache=place / "cache",
             state=place / "state",
         )
+        if self.embedder is not None:
+            world = replace(world, embedder=self.embedder)
         return replace(world, **changes)
 
     async def open(self, world: World | None = None) -> Provider:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from rawthink_conformance.meaning import Windows, nearness
 from rawthink_core import ranking, searching
 from rawthink_core.graph import Facts, Needs
 from rawthink_core.rows import State, ends_of
@@ -14,7 +15,7 @@ from rawthink_core.selection import SEARCHABLE
 from rawthink_core.text import document_vector, same_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date
 
     from rawthink_core.selection import Selection
@@ -67,14 +68,19 @@ def chain(start: str, states: Mapping[str, State]) -> set[str]:
 class Everything:
     """Retrieval by brute force: BM25 of every searchable item of one space (Robertson & Zaragoza 2009).
 
-    ``standing`` gives the states of the space as of a time; ``used`` the days on which items were read.
+    ``standing`` gives the states of the space as of a time; ``used`` the days on which items were read;
+    ``vectors`` what the windows of items mean.
     """
 
     def __init__(
-        self, standing: Callable[[str | None], Mapping[str, State]], used: Mapping[str, date]
+        self,
+        standing: Callable[[str | None], Mapping[str, State]],
+        used: Mapping[str, date],
+        vectors: Mapping[str, Windows],
     ) -> None:
         self._standing = standing
         self._used = used
+        self._vectors = vectors
 
     def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
         """Score everything, then take the best."""
@@ -84,17 +90,26 @@ class Everything:
             for term in document:
                 frequency[term] += 1
         idf = {term: math.log(1 + (len(documents) - n + 0.5) / (n + 0.5)) for term, n in frequency.items()}
+        scores = {
+            item: sum(w * document[t] * idf[t] for t, w in zip(*terms, strict=True) if t in document)
+            for item, document in documents.items()
+        }
+        return self._best({item: score for item, score in scores.items() if score > 0}, chosen, depth)
+
+    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
+        """Compare everything with the question, then take the best."""
+        near = {item: nearness(each, vector) for item, each in self._vectors.items()}
+        return self._best(near, chosen, depth)
+
+    def _best(self, scores: Mapping[str, float], chosen: Selection, depth: int) -> Retrieved:
         states = self._standing(chosen.as_of)
-        scores: list[tuple[str, float]] = []
-        for item, document in documents.items():
-            state = states.get(item)
-            if state is None or not chosen.passes(state, searching.owner_of(state, states)):
-                continue
-            score = sum(w * document[t] * idf[t] for t, w in zip(*terms, strict=True) if t in document)
-            if score > 0:
-                scores.append((item, score))
-        scores.sort(key=lambda pair: (-pair[1], pair[0]))
-        return Retrieved(scores[:depth])
+        passing = [
+            (item, score)
+            for item, score in scores.items()
+            if (state := states.get(item)) is not None
+            and chosen.passes(state, searching.owner_of(state, states))
+        ]
+        return Retrieved(sorted(passing, key=lambda pair: (-pair[1], pair[0]))[:depth])
 
     def documents(self) -> dict[str, dict[int, float]]:
         """Return the terms of every searchable item, retired ones too, with their weights."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from rawthink_conformance.bench import Bench
 from rawthink_conformance.expect import refused
 from rawthink_conformance.requirements import REQUIREMENTS, Requirement
+from rawthink_conformance.toys import ToyEmbedder
 from rawthink_core.errors import UnsupportedOperation
 from rawthink_core.operations import Maintain
 from rawthink_core.provider import Capability
@@ -98,7 +99,8 @@ def run_check(
 
 async def _attempt(requirement: Requirement, subject: Subject, *, deep: bool) -> str:
     """Run a check; return why it does not apply, or an empty text."""
-    async with Bench(subject, deep=deep) as bench:
+    embedder = ToyEmbedder() if requirement.capability is Capability.DENSE else None
+    async with Bench(subject, deep=deep, embedder=embedder) as bench:
         info = bench.provider.info
         if requirement.capability is not None and not info.can(requirement.capability):
             if (refusal := VERBS.get(requirement.capability)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,14 @@ from rawthink_conformance.brute import Everything, chain
 from rawthink_conformance.shelf import Shelf, shelf_at
 from rawthink_core import searching
 from rawthink_core.clock import iso
-from rawthink_core.errors import BackendUnavailable, InvalidRequest, NotFound
+from rawthink_core.errors import BackendError, BackendUnavailable, InvalidRequest, NotFound
 from rawthink_core.graph import Rules
 from rawthink_core.identity import canonical_id, looks_like_id
 from rawthink_core.model import Entity, Item, Observation, Passage, Relation, zone_named
 from rawthink_core.operations import GraphPage, History, Items, ScanPage
 from rawthink_core.provider import BaseProvider, Capability, ProviderInfo
 from rawthink_core.rows import Stamped, State, ends_of, fold, noun
+from rawthink_core.searching import ask
 from rawthink_core.selection import selection, utc
 from rawthink_core.text import identity_key
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.operations import Get, GraphQuery, HistoryQuery, Scan, SearchPage, SearchQuery
     from rawthink_core.provider import World
+    from rawthink_core.searching import Asked
 
 CAPABILITIES: dict[Capability, str] = {
     Capability.GET: "yes",
@@ -54,6 +57,8 @@ CAPABILITIES: dict[Capability, str] = {
 class Recollection(BaseProvider):
     """Opens a store and reads it."""
 
+    retrieval: type[Everything] = Everything
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._clock = world.clock
@@ -66,7 +71,7 @@ class Recollection(BaseProvider):
         self.info = ProviderInfo(
             name="reference",
             version="1",
-            capabilities=CAPABILITIES,
+            capabilities={**CAPABILITIES, Capability.DENSE: "yes"} if self._embeds else CAPABILITIES,
             location=f"memory of this process ({self._world.path})",
             timezone=zone,
         )
@@ -75,6 +80,26 @@ class Recollection(BaseProvider):
         """Take up what this process keeps for the folder; the folder is made where there is none."""
         self._opened = shelf_at(self._world.path, str(self._zone))
         self._settle(self._opened.zone)
+        embedder = self._world.embedder
+        with suppress(BackendError):
+            await embedder.open()
+        if self._embeds and self._opened.model is None:
+            self._opened.model = embedder.name, embedder.fingerprint
+
+    @property
+    def _embeds(self) -> bool:
+        return self._world.embedder.name != "none"
+
+    @property
+    def _mismatch(self) -> str | None:
+        """Why vectors of this embedder may not be mixed with the store's."""
+        model, given = self._shelf.model, self._world.embedder
+        if not self._embeds or model is None or model[1] == given.fingerprint:
+            return None
+        return (
+            f"the vectors are of {model[0]} ({model[1]}), not of {given.name} ({given.fingerprint}); "
+            "use that one, or re-index"
+        )
 
     @property
     def _shelf(self) -> Shelf:
@@ -216,13 +241,35 @@ class Recollection(BaseProvider):
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Search by scoring every item of the space."""
-        return await to_thread(self._search, query.canonical(self._rules))
+        query = query.canonical(self._rules)
+        asked, why = await self._ask(query)
+        if asked is None and why is None:
+            return await to_thread(self._search, query)
+        return await to_thread(self._answer, query, asked, why)
+
+    async def _ask(self, query: SearchQuery) -> tuple[Asked | None, str | None]:
+        if self._embeds and self._mismatch is None:
+            await self._embed(query.scope.space)
+            return await ask(self._world.embedder, query.text)
+        return None, self._mismatch
+
+    async def _embed(self, space: str) -> int:
+        """Make the vectors that are missing in a space; return how many still are."""
+        states, vectors = await to_thread(self._standing, space), self._shelf.vectors
+        with suppress(BackendError):
+            await vectors.embed(states, self._world.embedder)
+        return len(vectors.waiting(states))
 
     def _search(self, query: SearchQuery) -> SearchPage:
-        return searching.answer(query, self._retrieval(query.scope.space), self._clock.now())
+        return self._answer(query, None, None)
+
+    def _answer(self, query: SearchQuery, asked: Asked | None, why: str | None) -> SearchPage:
+        retrieval, now = self._retrieval(query.scope.space), self._clock.now()
+        return searching.answer(query, retrieval, now, why, asked, self._world.fusion)
 
     def _retrieval(self, space: str) -> Everything:
-        return Everything(lambda as_of: self._standing(space, as_of), self._shelf.used)
+        vectors = self._shelf.vectors.of(self._standing(space))
+        return self.retrieval(lambda as_of: self._standing(space, as_of), self._shelf.used, vectors)
 
 
 def _place(cursor: str) -> tuple[str, str]:

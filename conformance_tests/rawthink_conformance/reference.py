@@ -17,7 +17,7 @@ from rawthink_conformance.recollection import Recollection
 from rawthink_conformance.shelf import known_shelf
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, digest, receipt_of
-from rawthink_core.errors import BatchIdReused, InvalidRequest
+from rawthink_core.errors import BatchIdReused, EmbedderMismatch, InvalidRequest
 from rawthink_core.graph import Slice, needs, plan, prepare
 from rawthink_core.identity import canonical_id
 from rawthink_core.operations import (
@@ -51,8 +51,13 @@ class ReferenceProvider(Recollection):
     # --- writing --------------------------------------------------------------------------------
 
     async def record(self, batch: Batch) -> RecordReceipt:
-        """Write a batch."""
-        return await to_thread(self._record, batch)
+        """Write a batch, and embed it where the embedder can be reached."""
+        if (mismatch := self._mismatch) is not None:
+            raise EmbedderMismatch(f"{mismatch}. Nothing was written")
+        receipt = await to_thread(self._record, batch)
+        if self._embeds and (pending := await self._embed(batch.scope.space)):
+            return receipt.model_copy(update={"pending_embeddings": pending})
+        return receipt
 
     def _record(self, batch: Batch) -> RecordReceipt:
         with self._shelf.lock:
@@ -124,6 +129,7 @@ class ReferenceProvider(Recollection):
         self._shelf.commits.append(Commit(self._world.ids.new(), iso(at), space, marks))
         for item in chosen:
             self._shelf.used.pop(item, None)
+            self._shelf.vectors.forget(item)
 
     def _to_forget(self, request: Forget, states: dict[str, State]) -> tuple[set[str], tuple[str, ...]]:
         if request.everything:
@@ -169,7 +175,12 @@ class ReferenceProvider(Recollection):
             none = Check(name="store", status="fail", detail=f"no store at {path} yet", fix="rawthink init")
             return Health(status="down", location=self.info.location, checks=(none,), exists=False)
         held = Check(name="store", status="ok", detail=f"{len(shelf.commits)} commits in memory")
-        return Health(status="ok", location=self.info.location, checks=(held,))
+        pending = len(shelf.vectors.waiting(self._everywhere())) if self._embeds and self._opened else 0
+        return Health(status="ok", location=self.info.location, checks=(held,), pending_embeddings=pending)
+
+    def _everywhere(self) -> dict[str, State]:
+        spaces = {commit.space for commit in self._shelf.commits}
+        return {item: state for space in spaces for item, state in self._standing(space).items()}
 
 
 def _without(commit: Commit, space: str, erased: Collection[str]) -> Commit:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rawthink_conformance.meaning import Vectors
 from rawthink_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class Shelf:
-    """What one store holds: its zone, commits in order, and the day on which items were last read."""
+    """What one store holds: its zone, commits, vectors, and the day on which items were last read."""
 
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.lock = threading.Lock()
         self.commits: list[Commit] = []
         self.used: dict[str, date] = {}
+        self.vectors = Vectors()
+        self.model: tuple[str, str] | None = None  # name and fingerprint of what made the vectors
 
 
 _SHELVES: dict[str, Shelf] = {}

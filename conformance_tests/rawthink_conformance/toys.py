@@ -26,11 +26,20 @@ class ToyEmbedder:
     dimensions = len(_MEANINGS) + _OTHERS
     dense_weight = 0.5
     min_similarity = 0.6
+    window = 2_000
 
     def __init__(self, name: str = "toy") -> None:
         self.name = name
         self.fingerprint = f"{name}; {self.dimensions}"
         self.down = False
+
+    async def open(self) -> None:
+        """Reach the model. Raises BackendUnavailable while it is down."""
+        if self.down:
+            raise BackendUnavailable(f"the embedder {self.name!r} is down; start it")
+
+    async def close(self) -> None:
+        """Let go of nothing."""
 
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector of length 1 for each text."""

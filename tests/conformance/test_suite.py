@@ -9,7 +9,7 @@ import pytest
 from rawthink_conformance import REQUIREMENTS, ProviderConformance, ReferenceProvider
 from rawthink_conformance.checking import CHECKS, run_check
 from rawthink_conformance.expect import Broken
-from rawthink_conformance.mutants import Specimen, dense, revising, searching
+from rawthink_conformance.mutants import Specimen, revising, searching
 from rawthink_conformance.mutants.robustness import Declares
 from rawthink_conformance.requirements import RULES
 from rawthink_conformance.runner import conform_subject
@@ -215,10 +215,16 @@ def test_a_check_that_hangs_fails(monkeypatch):
     assert "0.2 s" in result.detail
 
 
-@pytest.mark.parametrize("requirement", [i for i in REQUIREMENTS if i.startswith("dense.")])
-def test_a_provider_with_vectors_passes_their_checks(requirement):
-    result = run_check(REQUIREMENTS[requirement], Specimen(dense.DenseReference), {})
-    assert result.outcome == "passed", result
+class WithoutVectors(Declares):
+    """Has no use for an embedder."""
+
+    changes = {Capability.DENSE: None}  # noqa: RUF012 - read only
+
+
+def test_checks_by_meaning_bind_who_declares_vectors_in_a_world_with_an_embedder():
+    finds = REQUIREMENTS["dense.finds"]
+    assert run_check(finds, Specimen(ReferenceProvider), {}).outcome == "passed"
+    assert run_check(finds, Specimen(WithoutVectors), {}).outcome == "unsupported"
 
 
 class NeverOpens(ReferenceProvider):

@@ -108,6 +108,41 @@ async def turns_of_a_session_support_each_other(bench: Bench) -> None:
     equal(hits, (), "neighbours outside of the filter")
 
 
+@check("search.speaker")
+async def who_is_named_speaks_first(bench: Bench) -> None:
+    """Of turns about as good, that whose speaker the question names comes first."""
+    space = bench.space()
+    for number, who in enumerate(("张三", "Ayşe Yılmaz", "Mary", None)):
+        await space.turn(f"talk {number}", "the heron is back", speaker=who)
+    for who in ("张三", "Ayşe Yılmaz", "mary"):
+        hits = (await space.search(f"{who}: heron", why=True)).items
+        equal(str(hits[0].speaker).casefold(), who.casefold(), f"the first speaker where {who} is named")
+        gained = [hit.why.speaker > 0 for hit in hits if hit.why is not None]
+        equal(gained, [True, False, False, False], "who gained by being named")
+    hits = (await space.search("heron of Yılmaz")).items
+    equal(hits[0].speaker, None, "the first speaker, the newest, where half a name is said")
+
+
+@check("search.fusion")
+async def lists_are_fused_as_configured(bench: Bench) -> None:
+    """Hits are fused as the world says: by score, or by rank."""
+    for fusion in ("minmax", "rrf"):
+        await bench.reopen(bench.new_world(fusion, fusion=fusion))
+        space = bench.space()
+        for number, text in enumerate((SHORT, LONGER, "a cache")):
+            await space.turn(f"talk {number}", text)
+        reasons = [hit.why for hit in (await space.search("redis cache", why=True)).items if hit.why]
+        scores = [why.lexical_score or 0.0 for why in reasons]
+        by_score = [score / scores[0] for score in scores]
+        promised = by_score if fusion == "minmax" else [1.0, 11 / 12, 11 / 13]
+        seen = [why.fused for why in reasons]
+        close = len(seen) == len(promised) and all(
+            abs(a - b) < 1e-5  # noqa: PLR2004 - scores have six digits
+            for a, b in zip(seen, promised, strict=True)
+        )
+        true(close, f"fused scores by {fusion}: seen {seen}, promised {promised}")
+
+
 async def _two_ages(bench: Bench, space: Space, days: int, *, pinned: bool = False) -> None:
     await space.create("Old", pinned=pinned)
     await space.create("New")
@@ -196,7 +231,7 @@ async def a_hit_explains_its_place(bench: Bench) -> None:
         differ(hit.why, None, f"the explanation of {hit.text!r}")
         if hit.why is None:
             continue
-        made = (hit.why.fused + hit.why.neighbours) * hit.why.decay
+        made = (hit.why.fused + hit.why.neighbours + hit.why.speaker) * hit.why.decay
         true(abs(made - hit.score) < 1e-5, f"the parts of {hit.text!r} make {made}, its score is {hit.score}")  # noqa: PLR2004 - scores have six digits
         true(abs(hit.why.decay - 0.925) < 1e-3, f"two half-lives make a decay of 0.925, not {hit.why.decay}")  # noqa: PLR2004 - 1 − 0.1 + 0.1/4
     neighbour = [hit.why.neighbours > 0 for hit in hits if hit.why and hit.text == "it stood still"]

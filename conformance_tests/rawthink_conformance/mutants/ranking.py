@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rawthink_core.operations import SearchPage, SearchQuery
+    from rawthink_core.provider import World
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
 
@@ -66,6 +67,31 @@ class NeighboursOfAnySession(Retrieves):
     """Takes turns of other sessions for neighbours where a session has none."""
 
     retrieval = _Crowded
+
+
+class _Nameless(Everything):
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        found = super().states(ids, as_of)
+        return {i: replace(state, row={**state.row, "speaker": None}) for i, state in found.items()}
+
+    def passages_at(self, places: Collection[Any], as_of: str | None) -> Mapping[Any, State]:
+        found = super().passages_at(places, as_of)
+        return {place: replace(s, row={**s.row, "speaker": None}) for place, s in found.items()}
+
+
+@breaks("search.speaker")
+class HearsNobody(Retrieves):
+    """Does not know who speaks."""
+
+    retrieval = _Nameless
+
+
+@breaks("search.fusion")
+class FusesItsOwnWay(ReferenceProvider):
+    """Fuses by score, whatever the world says."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(replace(world, fusion="minmax"))
 
 
 class _Unpinned(Everything):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rawthink_conformance.mutants.zoo import breaks, remade
-from rawthink_conformance.recollection import CAPABILITIES
 from rawthink_conformance.reference import ReferenceProvider
 from rawthink_conformance.shelf import Shelf
 from rawthink_core.errors import BackendUnavailable
@@ -37,7 +36,9 @@ class Declares(ReferenceProvider):
     def _settle(self, zone: str) -> None:
         super()._settle(zone)
         declared = {
-            name: grade for name, grade in {**CAPABILITIES, **self.changes}.items() if grade is not None
+            name: grade
+            for name, grade in {**self.info.capabilities, **self.changes}.items()
+            if grade is not None
         }
         self.info = replace(self.info, capabilities=declared)
 

@@ -143,18 +143,18 @@ class SharedStatistics(AllSpaces):
     """Counts how often a term occurs in all spaces together."""
 
     def _retrieval(self, space: str) -> Everything:
-        return _SharedTerms(lambda as_of: self._standing(space, as_of), self._shelf.used, self)
+        return _SharedTerms(lambda as_of: self._standing(space, as_of), self._shelf.used, {}, self)
 
 
 class _SharedTerms(Everything):
-    def __init__(self, standing: Any, used: Any, owner: AllSpaces) -> None:
-        super().__init__(standing, used)
+    def __init__(self, standing: Any, used: Any, vectors: Any, owner: AllSpaces) -> None:
+        super().__init__(standing, used, vectors)
         self._owner = owner
 
     def documents(self) -> dict[str, dict[int, float]]:
         owner = self._owner
         others = Everything(
-            lambda as_of: {i: s for i, s in owner.everywhere(as_of).items() if not s.forgotten}, {}
+            lambda as_of: {i: s for i, s in owner.everywhere(as_of).items() if not s.forgotten}, {}, {}
         )
         return super().documents() | Everything.documents(others)
 

@@ -23,11 +23,6 @@ Terms = tuple[list[int], list[float]]
 class Retrieves(ReferenceProvider):
     """Base: retrieves by other means. ``retrieval`` is a subclass of the reference's."""
 
-    retrieval: type[Everything] = Everything
-
-    def _retrieval(self, space: str) -> Everything:
-        return self.retrieval(lambda as_of: self._standing(space, as_of), self._shelf.used)
-
 
 class _Indexed(Everything):
     """Base: indexes something else than the text."""

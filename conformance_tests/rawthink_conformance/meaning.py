@@ -1,0 +1,50 @@
+"""The vectors of the reference provider: those of every window of every searchable text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rawthink_core.embedding import windows
+from rawthink_core.searching import text_of
+from rawthink_core.selection import SEARCHABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rawthink_core.embedding import Embedder
+    from rawthink_core.rows import State
+
+Windows = list[list[float]]
+
+
+class Vectors:
+    """Vectors by item, each with the text that it was made of: another name of an entity is another text."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[str, Windows]] = {}
+
+    def waiting(self, states: Mapping[str, State]) -> dict[str, str]:
+        """Return the items that have no vector of their text yet, with that text."""
+        texts = {item: text_of(state) for item, state in states.items() if state.kind in SEARCHABLE}
+        return {i: text for i, text in texts.items() if i not in self._kept or self._kept[i][0] != text}
+
+    async def embed(self, states: Mapping[str, State], embedder: Embedder) -> None:
+        """Embed what is waiting. Raises BackendError."""
+        texts = self.waiting(states)
+        cut = {item: windows(text, embedder.window) for item, text in texts.items()}
+        made = iter(await embedder.embed_passages([window for each in cut.values() for window in each]))
+        for item, each in cut.items():
+            self._kept[item] = texts[item], [next(made) for _ in each]
+
+    def of(self, states: Mapping[str, State]) -> dict[str, Windows]:
+        """Return the vectors of some items, of their present texts or former ones."""
+        return {item: self._kept[item][1] for item in states if item in self._kept}
+
+    def forget(self, item: str) -> None:
+        """Erase the vectors of an item."""
+        self._kept.pop(item, None)
+
+
+def nearness(windows_of_item: Windows, vector: Sequence[float]) -> float:
+    """Return the cosine of a question and the nearest window; all vectors have length 1."""
+    return max(sum(x * y for x, y in zip(window, vector, strict=True)) for window in windows_of_item)
