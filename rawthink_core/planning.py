@@ -33,10 +33,6 @@ def _claims_of(row: Row) -> list[tuple[str | None, ...]]:
     return [(row["entity"], row["kind"], same_text(row["text"]), begin) for begin in begins(row)]
 
 
-# What makes a passage another version of itself though its text is the same.
-_RESTATED = ("tags", "visibility", "origin")
-
-
 class Planner:
     """Plans one batch. Makes no change outside itself and asks nothing but the slice."""
 
@@ -219,8 +215,7 @@ class Planner:
         self._slots[slot] = text
         standing = [state for state in former if state.active]
         same = next((state for state in standing if same_text(state.row["text"]) == text), None)
-        stated = {name: value for name in _RESTATED if (value := item.rest.get(name))}
-        if same is not None and all(same.row.get(name) == value for name, value in stated.items()):
+        if same is not None and not _restated(same.row, item.rest):
             self.rows.append({"op": "same", "of": "passage", "id": same.id})
             return
         former_fields = {} if same is None else {name: same.row.get(name) for name in item.rest}
@@ -277,3 +272,11 @@ class Planner:
     def retired(self, item_id: str) -> bool:
         """Tell whether this batch retires an item."""
         return item_id in self._endings
+
+
+def _restated(row: Row, rest: Mapping[str, Any]) -> bool:
+    """Tell whether a passage is another version of itself though its text is the same."""
+    if any(rest.get(name) and rest[name] != row.get(name) for name in ("tags", "visibility")):
+        return True
+    origin = rest.get("origin")  # the rest of a file may change around it
+    return origin is not None and origin["path"] != (row.get("origin") or {}).get("path")
