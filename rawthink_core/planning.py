@@ -8,7 +8,7 @@ comes last. Nothing is ever overwritten: an old belief gets a `retire` row and s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rawthink_core.entities import Entities
 from rawthink_core.errors import AlreadyRevised, Fault, InvalidRequest, NotFound, quoted
