@@ -54,6 +54,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "providers": Entry("providers", "List installed backends and their settings."),
         "conform": Entry("", "Check that a backend keeps the contract."),
     },
+    "Serve": {
+        "mcp": Entry("", "Serve this memory to an MCP client, over stdio."),
+    },
 }
 TABLE = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 

@@ -88,11 +88,11 @@ def test_the_example_of_the_readme_prints_what_it_says(cli, tmp_path):
 
 
 def test_the_settings_of_the_readme_are_settings(cli, tmp_path):
-    [text] = fenced(README, "toml")
-    assert len(text.splitlines()) == 5
-    tomllib.loads(text)
+    blocks = fenced(README, "toml")
+    assert [len(text.splitlines()) for text in blocks] == [5, 1]
     file = tmp_path / "rawthink.toml"
-    file.write_text(text, encoding="utf-8")
+    file.write_text("".join(reversed(blocks)), encoding="utf-8")
+    tomllib.loads(file.read_text(encoding="utf-8"))
     assert cli("--config", file, "record", "soup", "hot", "--type", "thing", "--domain", "cooking").code == 0
 
 
