@@ -119,7 +119,10 @@ class ScanPage(Answer):
 
 
 class GraphQuery(Scoped):
-    """The neighbourhood of entities: their observations, and relations up to ``depth`` steps away."""
+    """The neighbourhood of entities: their observations, and relations up to ``depth`` steps away.
+
+    With ``listing`` nothing counts as read: for a host that shows what a search found.
+    """
 
     ids: tuple[Text, ...] = ()
     names: tuple[Text, ...] = ()
@@ -127,6 +130,7 @@ class GraphQuery(Scoped):
     statuses: tuple[StatusWord, ...] = ("active",)
     as_of: When | None = None
     limit: int = Field(default=200, ge=1, le=MAX_SCAN)  # relations at most
+    listing: bool = False
 
 
 class GraphPage(Answer):

@@ -203,7 +203,8 @@ class Recollection(BaseProvider):
             seen += frontier
         said = [s for s in states.values() if s.kind == "observation" and s.row["entity"] in roots]
         said = sorted((s for s in said if s.status in query.statuses), key=lambda s: s.told)
-        self._use([*roots, *(s.id for s in said)])
+        if not query.listing:
+            self._use([*roots, *(s.id for s in said)])
         return GraphPage(
             entities=tuple(
                 i for i in self._nouns([states[i] for i in seen], states) if isinstance(i, Entity)

@@ -157,7 +157,7 @@ async def _around(at: Open, entities: list[str], most: int) -> GraphPage:
     """Return entities with their relations, where the backend has such a thing as a graph."""
     if not entities or not at.memory.info.can(Capability.GRAPH):
         return GraphPage()
-    return await at.memory.graph(ids=entities, depth=1 if most else 0, limit=max(most, 1))
+    return await at.memory.graph(ids=entities, depth=1 if most else 0, limit=max(most, 1), listing=True)
 
 
 async def challenge(at: Open, *, topic: str, limit: int = 5) -> Told:

@@ -86,7 +86,9 @@ async def delete_relations(at: Open, *, relations: Sequence[dict[str, Any]]) -> 
 
 async def _around(at: Open, names: Sequence[str], depth: int) -> GraphPage:
     ids, others = split(names)
-    return await at.memory.graph(*others, ids=ids, depth=depth, statuses=STATUSES, limit=MAX_SCAN)
+    return await at.memory.graph(
+        *others, ids=ids, depth=depth, statuses=STATUSES, limit=MAX_SCAN, listing=True
+    )
 
 
 def _some(name: str, given: Sequence[Any]) -> None:

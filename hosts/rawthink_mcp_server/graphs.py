@@ -131,7 +131,9 @@ async def _page(at: Open, entity_type: str | None, offset: int, limit: int) -> T
         sheet.always(f"There is {what} at offset {offset}." if offset else f"There is {what} yet.")
     graph = None
     if entities:
-        graph = await at.memory.graph(ids=[entity.id for entity in entities], depth=1, limit=MAX_SCAN)
+        graph = await at.memory.graph(
+            ids=[entity.id for entity in entities], depth=1, limit=MAX_SCAN, listing=True
+        )
         sheet.always(f"Entities {offset + 1:,} to {offset + len(entities):,}, oldest first:")
     shown = 0
     for entity in entities:

@@ -216,7 +216,8 @@ class LocalProvider(BaseProvider):
         """Return entities with their observations and relations."""
         query = query.canonical(self._rules)
         page = await self._read(query.scope.space, lambda view: reading.graph(view, query))
-        self._use(*(entity.id for entity in page.entities), *(said.id for said in page.observations))
+        if not query.listing:
+            self._use(*(entity.id for entity in page.entities), *(said.id for said in page.observations))
         return _honest(page, self._opened.degraded())
 
     async def history(self, query: HistoryQuery) -> History:

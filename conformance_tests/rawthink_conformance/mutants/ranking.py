@@ -18,7 +18,7 @@ from rawthink_core.searching import Retrieved
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rawthink_core.operations import SearchPage, SearchQuery
+    from rawthink_core.operations import GraphPage, GraphQuery, SearchPage, SearchQuery
     from rawthink_core.provider import World
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
@@ -168,6 +168,15 @@ class ListingIsUse(ChangesPages):
         """Note the hits."""
         self._use([hit.id for hit in page.items])
         return page
+
+
+@breaks("search.use")
+class ListedGraphIsRead(ReferenceProvider):
+    """Takes the graph that is only listed for one that is read."""
+
+    async def graph(self, query: GraphQuery) -> GraphPage:
+        """Note it all the same."""
+        return await super().graph(query.model_copy(update={"listing": False}))
 
 
 @breaks("search.use")
