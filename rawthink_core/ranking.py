@@ -14,19 +14,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 Fusion: TypeAlias = Literal["minmax", "rrf"]
-K = TypeVar("K", bound="Hashable")
 
 HALF_LIFE_DAYS = 23
 DECAY_WEIGHT = 0.1
 TO_NEXT = (0.45, 0.25, 0.12)  # what a turn lends to the turns after it, by distance
 TO_PREVIOUS = (0.30, 0.15, 0.06)
-REACH = len(TO_NEXT)
+_SHARES = [
+    pair
+    for distance, (after, before) in enumerate(zip(TO_NEXT, TO_PREVIOUS, strict=True), 1)
+    for pair in ((distance, after), (-distance, before))
+]
 SPEAKER = 0.1  # what a turn gains when the question names who speaks in it
 COVERED = 0.5  # of a question's words, in the best hit by words: then that list has its whole weight
 MANY_WORDS = 8  # a question of more is taken to be of so many
@@ -99,28 +102,35 @@ class Place(NamedTuple):
 
 
 def spread(
-    scores: Mapping[K, float], places: Mapping[K, Place], neighbours: Mapping[Place, K]
-) -> dict[K, float]:
+    scores: Mapping[str, float],
+    places: Mapping[str, Place],
+    neighbours: Mapping[Place, str],
+    beside: dict[tuple[str, int], float] | None = None,
+) -> dict[str, float]:
     """Let the turns of one session support each other; return new scores, which may exceed 1.
 
-    ``places`` gives the place of each scored passage that lends (other items have none), ``neighbours`` what
-    to call the passage at each place that may enter the answer, retrieved or not.
+    ``places`` gives the place of each scored passage that lends (other items have none), ``neighbours`` the
+    id of the passage at each place that may enter the answer. What goes to others is added up in ``beside``.
     """
-    spread_scores: defaultdict[K, float] = defaultdict(float, scores)
-    for item, score in scores.items():
-        place = places.get(item)
-        if place is None or score <= 0:
+    spread_scores: defaultdict[str, float] = defaultdict(float, scores)
+    elsewhere: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for item, (session, ordinal) in places.items():
+        score = scores.get(item, 0.0)
+        if score <= 0:
             continue
-        session, ordinal = place
-        for distance in range(1, REACH + 1):
-            for step, share in ((distance, TO_NEXT), (-distance, TO_PREVIOUS)):
-                other = neighbours.get((session, ordinal + step))  # type: ignore[call-overload] # a Place
-                if other is not None:
-                    spread_scores[other] += score * share[distance - 1]
+        for step, share in _SHARES:
+            place = (session, ordinal + step)
+            other = neighbours.get(place)  # type: ignore[call-overload] # a Place
+            if other is not None:
+                spread_scores[other] += score * share
+            elif ordinal + step >= 0:
+                elsewhere[place] += score * share
+    if beside is not None:
+        beside.update(elsewhere)
     return dict(spread_scores)
 
 
-def favour(scores: Mapping[K, float], named: Collection[K]) -> dict[K, float]:
+def favour(scores: Mapping[str, float], named: Collection[str]) -> dict[str, float]:
     """Raise the scored passages whose speaker the question names."""
     return {item: score + SPEAKER if item in named else score for item, score in scores.items()}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rawthink_core.ranking import REACH, Place
+from rawthink_core.ranking import Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -76,14 +76,3 @@ def seats_of(items: Iterable[str], states: Mapping[str, State], *lists: Retrieve
         elif item in listed:
             seats[item] = listed[item]
     return seats
-
-
-def around(places: Iterable[Place]) -> dict[Place, str | Place]:
-    """Return the places near some places, each called by itself."""
-    steps = [step for step in range(-REACH, REACH + 1) if step]
-    return {
-        place: place
-        for session, at in places
-        for step in steps
-        if (place := Place(session, at + step)).ordinal >= 0
-    }

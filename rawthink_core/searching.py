@@ -33,7 +33,7 @@ from rawthink_core.ranking import (
     scale_of,
     spread,
 )
-from rawthink_core.retrieval import Retrieval, Retrieved, Seat, around, seats_of
+from rawthink_core.retrieval import Retrieval, Retrieved, Seat, seats_of
 from rawthink_core.selection import Selection, owner_of, selection, text_of
 from rawthink_core.text import content_tokens, document_vector, query_vector, text_tokens
 
@@ -61,7 +61,7 @@ class _Found:
     near: dict[str, float]  # similarities
     base: dict[str, float] = field(default_factory=dict)  # after fusion
     scores: dict[str, float] = field(default_factory=dict)  # after neighbours and speakers
-    beside: dict[Place, float] = field(
+    beside: dict[tuple[str, int], float] = field(
         default_factory=dict
     )  # the same, of places where nothing was retrieved
     speakers: set[str] = field(default_factory=set)  # whom the question names
@@ -179,19 +179,16 @@ class _Search:
         # only the best lend, so two lists lend no more than one
         lenders = heapq.nlargest(depth, seats, key=found.base.__getitem__) if len(seats) > depth else seats
         places = {item: seats[item].place for item in lenders}
-        called = around(places.values())
-        called.update((seat.place, item) for item, seat in seats.items() if seat.place in called)
-        base: dict[str | Place, float] = {item: score for item, score in found.base.items()}  # noqa: C416 - wider keys
-        lent: dict[str | Place, Place] = {item: place for item, place in places.items()}  # noqa: C416 - see above
-        scores = spread(base, lent, called)
+        called = {seat.place: item for item, seat in seats.items()}
+        beside: dict[tuple[str, int], float] = {}
+        found.scores = spread(found.base, places, called, beside)
         who = {seat.speaker for seat in seats.values() if seat.speaker is not None}
         found.speakers = {one for one in who - _NOBODY if (said := _name(one)) and said <= self.words}
         found.named = {item for item, seat in seats.items() if seat.speaker in found.speakers}
-        found.scores = {key: score for key, score in scores.items() if isinstance(key, str)}
         if found.named:
             found.scores = favour(found.scores, found.named)
         if not self.query.relevant_only and self.query.group is None:  # both are about what was retrieved
-            found.beside = {key: score for key, score in scores.items() if not isinstance(key, str)}
+            found.beside = beside
 
     def _order(self, found: _Found) -> list[Ranked]:
         """Return the best items in order; ``states`` grows by those that had to be looked at.
@@ -202,7 +199,7 @@ class _Search:
         scores, states = found.scores, found.states
         enough = self.query.limit + 1
         more = SPEAKER if found.speakers else 0.0  # who speaks at a place is not known yet
-        rest: list[tuple[float, str | Place]] = [(scores[i], i) for i in scores if i not in states]
+        rest: list[tuple[float, str | tuple[str, int]]] = [(scores[i], i) for i in scores if i not in states]
         rest += [(score + more, place) for place, score in found.beside.items()]
         rest.sort(key=lambda pair: -pair[0])
         ranked = self._rank([i for i in scores if i in states], scores, states)
@@ -219,12 +216,12 @@ class _Search:
         found.scale = scale_of(scores[item.id] for item in ranked)
         return [Ranked(item.id, min(1.0, item.score * found.scale), item.decay) for item in ranked]
 
-    def _look(self, found: _Found, keys: Sequence[str | Place]) -> set[str]:
+    def _look(self, found: _Found, keys: Sequence[str | tuple[str, int]]) -> set[str]:
         """Look at items and at what stands at places; return those that pass."""
         ids = [key for key in keys if isinstance(key, str)]
         found.states.update(self.store.states(ids, self.chosen.as_of))
         passed = {item for item in ids if self._passes(found, item)}
-        places = [key for key in keys if not isinstance(key, str)]
+        places = [Place(*key) for key in keys if not isinstance(key, str)]
         for place, state in self.store.passages_at(places, self.chosen.as_of).items() if places else ():
             if not self.chosen.passes(state, None):
                 continue

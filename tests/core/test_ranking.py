@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rawthink_core.ranking import (
-    REACH,
     SPEAKER,
+    TO_NEXT,
+    TO_PREVIOUS,
     Candidate,
     Place,
     Ranked,
@@ -177,7 +178,7 @@ def test_a_turn_lends_more_to_the_next_than_to_the_one_before_and_less_with_dist
     assert found["e"] > found["f"] > found["g"] > 0
     assert "h" not in found
     assert found.keys() == set("abcdefg")
-    assert REACH == 3
+    assert len(TO_NEXT) == 3
 
 
 def test_a_session_supports_itself_only() -> None:
@@ -260,3 +261,12 @@ def test_groups_stand_in_the_order_of_their_best() -> None:
 
 def test_a_list_is_deep_enough_for_its_answer() -> None:
     assert [depth_for(limit) for limit in (1, 25, 26, 100)] == [100, 100, 104, 400]
+
+
+def test_what_goes_to_places_where_nothing_was_found_is_added_up_beside() -> None:
+    beside: dict[tuple[str, int], float] = {}
+    places = {"a": Place("s", 0), "b": Place("s", 2)}
+    found = spread({"a": 0.5, "b": 0.5}, places, {place: item for item, place in places.items()}, beside)
+    assert found.keys() == {"a", "b"}
+    assert beside.keys() == {("s", 1), ("s", 3), ("s", 4), ("s", 5)}
+    assert beside["s", 1] == pytest.approx(0.5 * (TO_NEXT[0] + TO_PREVIOUS[0]))
