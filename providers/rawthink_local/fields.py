@@ -19,6 +19,7 @@ Match: TypeAlias = "tuple[str, float, Seat | None]"  # id, score, and where a pa
 #: What a point may carry and a filter may name.
 KEYWORDS: Final = ("space", "kind", "status", "entity_type", "domain", "tags", "session", "vector")
 INTEGERS: Final = ("date", "recorded_at", "retired_at", "valid_from", "valid_to")
+ACTIVE: Final = "active"
 
 
 class IndexPoint(NamedTuple):
@@ -68,4 +69,11 @@ def facets(fields: Mapping[str, Value]) -> list[str]:
     for field in KEYWORDS:
         value = fields.get(field, [])
         found += [f"{field}={word}" for word in (value if isinstance(value, list) else [value])]
+    if fields.get("status") == ACTIVE:
+        found.append(alive(fields.get("space", "")))
     return found
+
+
+def alive(space: object) -> str:
+    """Return the word for what is active in a space: nearly all searches ask for it; two words cost twice."""
+    return f"alive={space}"

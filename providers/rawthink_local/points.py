@@ -157,6 +157,7 @@ def _micros(text: str) -> int:
 
 
 _OBSERVATION_KINDS = ("note", "decided", "because", "rejected", "touches")
+_KINDS = {"entity", "passage", *_OBSERVATION_KINDS}  # all that is in the index
 
 
 def filters_of(chosen: Selection) -> list[FieldFilter]:
@@ -168,7 +169,7 @@ def filters_of(chosen: Selection) -> list[FieldFilter]:
     kinds = [kind for kind in chosen.items if kind != "observation"]
     if "observation" in chosen.items:
         kinds += _OBSERVATION_KINDS
-    filters = [FieldFilter("kind", any_of=tuple(kinds))]
+    filters = [FieldFilter("kind", any_of=tuple(kinds))] if set(kinds) < _KINDS else []
     if chosen.observation_kinds:
         filters.append(FieldFilter("kind", any_of=chosen.observation_kinds))
     if chosen.tags:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rawthink_local.engine import DENSE, FACETS, LEXICAL, PLACE
-from rawthink_local.fields import INTEGERS, FieldFilter, check_fields, facets
+from rawthink_local.fields import ACTIVE, INTEGERS, FieldFilter, alive, check_fields, facets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rawthink_local.fields import IndexPoint, Terms
+
+_ACTIVE: Final = FieldFilter("status", any_of=(ACTIVE,))
 
 
 class Translator:
@@ -43,8 +45,10 @@ class Translator:
     def filter(self, space: str, filters: Sequence[FieldFilter] = ()) -> Any:
         """Return the condition that all filters hold in a space."""
         check_fields(asked.field for asked in filters)
-        conditions = (FieldFilter("space", any_of=(space,)), *filters)
-        return self._engine.Filter(must=[self._condition(condition) for condition in conditions])
+        rest = [asked for asked in filters if asked != _ACTIVE]
+        words = alive(space) if len(rest) < len(filters) else f"space={space}"
+        here = self._engine.FieldCondition(FACETS, match=self._engine.MatchValue(words))
+        return self._engine.Filter(must=[here, *(self._condition(condition) for condition in rest)])
 
     def waiting(self) -> Any:
         """Return the condition that a point waits for its vectors, in any space."""
