@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from pathlib import Path
 
+    from rawthink_core.vault import Vault
+
     T = TypeVar("T")
 
 _LAST_WORDS = 5.0  # seconds that calls still running have to end when the loop does
@@ -106,9 +108,33 @@ class SyncMemory:
         """Return the same memory in another space. It closes with this one."""
         return type(self)(self._memory.in_space(space), self._loop, owner=False)
 
+    @property
+    def vault(self) -> SyncVault:
+        """The notes and sessions beside this memory. Raises ConfigError where it has no folder for them."""
+        return SyncVault(self._memory.vault, self._loop)
+
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...  # the generated methods
+
+
+class SyncVault:
+    """A `Vault` whose calls wait: the same names and arguments, without ``await``."""
+
+    def __init__(self, vault: Vault, loop: _LoopThread) -> None:
+        self._vault = vault
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._vault, name)
+        if not inspect.iscoroutinefunction(member):
+            return member
+
+        @functools.wraps(member)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._loop.run(member(*args, **kwargs))
+
+        return call
 
 
 # --- the end of the program ---------------------------------------------------------------------

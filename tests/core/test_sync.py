@@ -268,3 +268,13 @@ os.wait()
     done = run("import warnings; warnings.simplefilter('ignore')\n" + PROGRAM + child, tmp_path)
     assert "BackendUnavailable this memory is closed in this process; open it anew" in done.stdout
     assert done.returncode == 0
+
+
+def test_its_vault_needs_no_loop_either(tmp_path: Path) -> None:
+    with open_memory_sync("local", path=str(tmp_path)) as memory:
+        note = memory.vault.store_note("herons stand still", tags=["birds"])
+        assert memory.vault.session(note.id).text.strip().endswith("herons stand still")
+        assert memory.vault.index().unchanged == 1
+        assert [hit.text for hit in memory.search("herons").items] == ["herons stand still"]
+    with pytest.raises(AttributeError):
+        memory.vault.nothing_of_the_kind()
