@@ -270,8 +270,11 @@ os.wait()
     assert done.returncode == 0
 
 
-def test_its_vault_needs_no_loop_either(tmp_path: Path) -> None:
-    with open_memory_sync("local", path=str(tmp_path)) as memory:
+def test_its_vault_needs_no_loop_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("CACHE", "STATE", "CONFIG"):
+        monkeypatch.setenv(f"RAWTHINK_{folder}", str(tmp_path / folder.lower()))
+    (tmp_path / "config").write_text("")
+    with open_memory_sync("local", path=str(tmp_path / "vault")) as memory:
         note = memory.vault.store_note("herons stand still", tags=["birds"])
         assert memory.vault.session(note.id).text.strip().endswith("herons stand still")
         assert memory.vault.index().unchanged == 1
