@@ -282,18 +282,21 @@ class Embedding:
         return self._store.texts(items)
 
     async def adopt(self) -> None:
-        """Make all vectors anew with this process's embedder."""
-        self._settled, self._mismatch = None, None
+        """Make all vectors anew with this process's embedder; without one, leave them to those who have it.
+
+        Raises BackendError, and changes nothing, where it can't be reached.
+        """
+        if not self.wanted:
+            return
+        await self.embedder.open()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._settled, self._mismatch, self.problem = None, None, None
         self._known.clear()
         await self._in_thread(self._lexical.go_by, None)
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-        if self.wanted:
-            await self._learn()
-            kept = self._lexical.kept
-            assert kept is not None  # noqa: S101 - just learned
+        if await self._learn() and (kept := self._lexical.kept) is not None:
             await self._in_thread(drop_other_models, self._derived, kept.model)
             self.start()
 

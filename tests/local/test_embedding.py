@@ -235,3 +235,23 @@ async def test_auto_is_what_it_found_when_the_store_was_made(tmp_path, monkeypat
     ) as memory:  # none was no choice to keep to
         await say(memory, "a cat purrs")
         assert "a cat purrs" in await finds(memory, "feline")
+
+
+async def test_making_vectors_anew_needs_an_embedder_that_answers_and_else_changes_nothing(tmp_path):
+    async with memory_at(tmp_path, embedder=ToyEmbedder()) as memory:
+        await say(memory, "a kitten sleeps")
+    model = read_model(tmp_path / "vault" / ".rawthink")
+    async with memory_at(tmp_path) as memory:
+        await memory.maintain(reindex=True)
+        assert (await memory.search("kitten")).items
+    down = ToyEmbedder("other")
+    down.down = True
+    async with memory_at(tmp_path, embedder=down) as memory:
+        with pytest.raises(BackendUnavailable, match="is down"):
+            await memory.maintain(reindex=True)
+        with pytest.raises(EmbedderMismatch):
+            await say(memory, "a cat purrs")
+    assert read_model(tmp_path / "vault" / ".rawthink") == model
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        assert await finds(memory, "feline") == ["a kitten sleeps"]
+        assert not memory.provider._embedding.embedder.asked, "nothing was embedded again"
