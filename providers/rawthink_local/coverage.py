@@ -22,7 +22,9 @@ def search(lexical: Lexical) -> Check:
         return Check(name="search", status="fail", detail=str(error), fix=_AGAIN)
     if behind is not None and behind.startswith("index not built"):
         detail = f"{behind}; tried again in half a minute"
-        return Check(name="search", status="warn", detail=detail, fix="mend what it says; rawthink reindex")
+        return Check(
+            name="search", status="warn", detail=detail, fix="mend what it says; rawthink reindex --vectors"
+        )
     if behind is not None:
         return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
     return Check(

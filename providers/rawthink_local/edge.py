@@ -199,11 +199,6 @@ class EdgeIndex:
         seats = ((hit, hit.payload.get(PLACE)) for hit in hits)
         return [(str(hit.id), hit.score, tuple(seat) if seat else None) for hit, seat in seats]
 
-    def count(self, space: str, filters: Sequence[FieldFilter] = ()) -> int:
-        """Count exactly the points of ``space`` that pass. Costs 0.2 µs for each of them."""
-        request = self._engine.CountRequest(filter=self._to.filter(space, filters))
-        return int(guard("count", self._shard.count, request))
-
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         """Return space and id of points that wait for their vectors, at most so many."""
         request = self._engine.ScrollRequest(limit=limit, filter=self._to.waiting(), with_payload=[FACETS])
@@ -212,8 +207,10 @@ class EdgeIndex:
 
     def waiting_count(self) -> int:
         """Count the points that wait for their vectors."""
-        request = self._engine.CountRequest(filter=self._to.waiting())
-        return int(guard("count", self._shard.count, request))
+        return self._count(self._to.waiting())
+
+    def _count(self, condition: Any) -> int:
+        return int(guard("count", self._shard.count, self._engine.CountRequest(filter=condition)))
 
     def size(self) -> int:
         """Count the points of all spaces, at once at any size."""

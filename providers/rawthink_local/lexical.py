@@ -1,4 +1,4 @@
-"""Search by words: this process's replica of the index, kept up with the journal.
+"""Search by words and by meaning: this process's replica of the index, kept up with the journal.
 
 A small backlog is applied on the spot, so a search sees every write that came before it. A large one (a
 fresh clone, a big import) is worked off by a process of its own; until then an answer says ``index n of m``.

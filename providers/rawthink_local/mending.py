@@ -1,4 +1,4 @@
-"""How a local store is mended: what `rawthink doctor --fix` and `rawthink reindex` do."""
+"""How a local store is mended: what `rawthink doctor --fix` and `rawthink reindex --vectors` do."""
 
 from __future__ import annotations
 

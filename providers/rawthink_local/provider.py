@@ -71,8 +71,7 @@ class LocalProvider(BaseProvider):
         self._world = world
         self._settings = settings
         self.folder = absolute(settings.path) if settings.path else world.path
-        self._zone = zone_named(world.timezone or "UTC")
-        self._rules = Rules(world.vocabulary, self._zone)
+        self._rules = Rules(world.vocabulary, zone_named(world.timezone or "UTC"))
         self._threads: ThreadPoolExecutor | None = None
         self._writer: ThreadPoolExecutor | None = None
         self._parts: Parts | None = None
@@ -96,13 +95,13 @@ class LocalProvider(BaseProvider):
             self._threads = None
             raise
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
-        self._parts, self._rules, self._zone = parts, parts.rules, parts.rules.zone
+        self._parts, self._rules = parts, parts.rules
         self._embedding = Embedding(self._world.embedder, parts.store, parts.lexical, self._in_thread)
         self._embedding.start()
         able = {
             name: grade for name, grade in CAPABILITIES.items() if self._embedding.wanted or name != "dense"
         }
-        self.info = replace(self.info, timezone=str(self._zone), capabilities=able)
+        self.info = replace(self.info, timezone=str(parts.rules.zone), capabilities=able)
 
     async def close(self) -> None:
         """Release everything. May be called again."""

@@ -12,14 +12,14 @@ import json
 import sqlite3
 import struct
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local.files import FILE_MODE, explained, make_folder, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rawthink_local.fields import Vectors
@@ -66,7 +66,7 @@ class Kept:
         self._layout = struct.Struct(f"<{model.dimensions}e")
         self._lock = threading.Lock()
         make_folder(derived)
-        with explained("opening", self.file), self._spoken():
+        with explained("opening", self.file), _spoken(self.file):
             new = not self.file.exists()
             self._db = sqlite3.connect(self.file, timeout=5, isolation_level=None, check_same_thread=False)
             if new:
@@ -79,12 +79,9 @@ class Kept:
             asked = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,))
             self._id = int(asked.fetchone()[0])
 
-    def _spoken(self) -> _Spoken:
-        return _Spoken(self.file)
-
     def of(self, text: str) -> Vectors | None:
         """Return the vectors of a text's windows, None where they are still to come."""
-        with self._lock, self._spoken():
+        with self._lock, _spoken(self.file):
             asked = self._db.execute(
                 "SELECT data FROM vectors WHERE model = ? AND key = ?", (self._id, _key(text))
             )
@@ -101,14 +98,14 @@ class Kept:
             (self._id, _key(text), b"".join(self._layout.pack(*vector) for vector in vectors))
             for text, vectors in made.items()
         ]
-        with self._lock, self._spoken():
+        with self._lock, _spoken(self.file):
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
             self._db.execute("COMMIT")
 
     def count(self) -> int:
         """Count the texts that have vectors of this model."""
-        with self._lock, self._spoken():
+        with self._lock, _spoken(self.file):
             return int(
                 self._db.execute("SELECT count(*) FROM vectors WHERE model = ?", (self._id,)).fetchone()[0]
             )
@@ -126,7 +123,7 @@ def forget_vectors(derived: Path, texts: Iterable[str]) -> bool:
         return False
     with (
         explained("erasing from", file),
-        _Spoken(file),
+        _spoken(file),
         closing(sqlite3.connect(file, timeout=5, isolation_level=None)) as db,
     ):
         db.execute("PRAGMA secure_delete = ON")
@@ -139,7 +136,7 @@ def drop_other_models(derived: Path, model: Model) -> None:
     """Delete the vectors of every model but this one."""
     file = derived / _FILE
     if file.exists():
-        with _Spoken(file), closing(sqlite3.connect(file, timeout=5, isolation_level=None)) as db:
+        with _spoken(file), closing(sqlite3.connect(file, timeout=5, isolation_level=None)) as db:
             db.execute(
                 "DELETE FROM vectors WHERE model NOT IN (SELECT id FROM models WHERE fingerprint = ?)",
                 (model.fingerprint,),
@@ -147,21 +144,16 @@ def drop_other_models(derived: Path, model: Model) -> None:
             db.execute("VACUUM")
 
 
-class _Spoken:
-    """Turns errors of SQLite into sentences."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise BackendUnavailable(
-                f"the kept vectors in {self._file} can't be used: {error}. They may be deleted; texts are "
-                f"then embedded again"
-            ) from error
+@contextmanager
+def _spoken(file: Path) -> Iterator[None]:
+    """Turn an error of SQLite into a sentence."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise BackendUnavailable(
+            f"the kept vectors in {file} can't be used: {error}. They may be deleted; texts are then embedded "
+            f"again"
+        ) from error
 
 
 def _key(text: str) -> bytes:
