@@ -22,9 +22,8 @@ def search(lexical: Lexical) -> Check:
         return Check(name="search", status="fail", detail=str(error), fix=_AGAIN)
     if behind is not None and behind.startswith("index not built"):
         detail = f"{behind}; tried again in half a minute"
-        return Check(
-            name="search", status="warn", detail=detail, fix="mend what it says; rawthink reindex --vectors"
-        )
+        fix = "mend what it says; rawthink reindex --vectors"
+        return Check(name="search", status="warn", detail=detail, fix=fix)
     if behind is not None:
         return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
     return Check(

@@ -98,10 +98,9 @@ class Kept:
             (self._id, _key(text), b"".join(self._layout.pack(*vector) for vector in vectors))
             for text, vectors in made.items()
         ]
-        with self._lock, _spoken(self.file):
+        with self._lock, _spoken(self.file), self._db:  # all or none
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-            self._db.execute("COMMIT")
 
     def count(self) -> int:
         """Count the texts that have vectors of this model."""
@@ -151,8 +150,8 @@ def _spoken(file: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise BackendUnavailable(
-            f"the kept vectors in {file} can't be used: {error}. They may be deleted; texts are then embedded "
-            f"again"
+            f"the kept vectors in {file} can't be used: {error}. "
+            f"They may be deleted; texts are then embedded again"
         ) from error
 
 

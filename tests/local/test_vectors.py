@@ -109,3 +109,13 @@ def test_errors_of_the_database_are_sentences(kept):
     with sqlite3.connect(kept.file) as db:
         assert db.execute("SELECT count(*) FROM models").fetchone() == (1,)
     db.close()
+
+
+def test_a_put_that_fails_keeps_nothing_and_the_next_one_works(kept):
+    kept._db.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(ABORT, 'full'); END")
+    with pytest.raises(BackendUnavailable, match="full"):
+        kept.put({"one": [[1.0, 0.0]], "two": [[1.0, 0.0]]})
+    kept._db.execute("DROP TRIGGER full")
+    assert kept.count() == 0
+    kept.put({"one": [[1.0, 0.0]]})
+    assert kept.of("one") == [(1.0, 0.0)]
