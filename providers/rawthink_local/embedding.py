@@ -162,13 +162,14 @@ class Embedding:
         """Embed texts that were just written, within a moment; return how many follow later."""
         if not self.wanted or self._mismatch is not None or not texts:
             return 0
+        end = time.monotonic() + _AT_ONCE_SECONDS
         if not await self.ready(_AT_ONCE_SECONDS) or self.problem is not None:
             self.wake()
             return len(await self._missing(texts)) if self._known.is_set() else len(set(texts))
         task = asyncio.get_running_loop().create_task(self._quietly(texts))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
-        await asyncio.wait({task}, timeout=_AT_ONCE_SECONDS)
+        await asyncio.wait({task}, timeout=max(0.0, end - time.monotonic()))
         missing = await self._missing(texts)
         if missing:
             self.wake()
