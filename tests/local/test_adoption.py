@@ -178,6 +178,7 @@ async def test_changes_of_the_file_are_seen_until_it_is_adopted_and_reported_aft
 
 async def test_an_import_takes_the_difference_of_a_file_that_changed(tmp_path, file):
     from rawthink_core.foreign import commits_of, read_graph, rows_of
+    from rawthink_core.model import zone_named
     from rawthink_core.vocabulary import DEFAULT_VOCABULARY
 
     file.put(jsonl(ATLAS))
@@ -188,7 +189,11 @@ async def test_an_import_takes_the_difference_of_a_file_that_changed(tmp_path, f
         file.put(jsonl(ATLAS, entity("Cedar", "grew later")))
         graph = read_graph(file.content, "memory.jsonl")
         settled = rows_of(
-            graph, space=SPACE, vocabulary=DEFAULT_VOCABULARY, zone=memory.provider._zone, fallback=FILE_TIME
+            graph,
+            space=SPACE,
+            vocabulary=DEFAULT_VOCABULARY,
+            zone=zone_named(memory.info.timezone),
+            fallback=FILE_TIME,
         )
         commits = commits_of(settled, graph, SPACE, START, "import")
         assert (await memory.restore(commits)).restored == 1
