@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
@@ -68,6 +68,14 @@ class TextsNotEmbedded(BackendProtocolError):  # noqa: N818 - as in `errors`
         super().__init__(
             f"{len(self.failed)} of {texts} texts have no vector and go by their words: {told}{more}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVectors:
+    """Vectors that a store keeps: ``of`` each text those of its `windows`, all made by one model."""
+
+    fingerprint: str = ""
+    of: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
 
 class NoSettings(BaseModel):

@@ -16,6 +16,7 @@ Providers and embedders are registered by entry point only, in the groups ``rawt
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import inspect
 import os
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ class ProviderPlugin:
     """What an entry point of ``rawthink.providers`` holds: how to make a provider from its settings.
 
     ``settings`` is a pydantic model whose fields carry title, description and default; secrets are
-    ``SecretStr``. ``make`` gets an instance of it and the `World`.
+    ``SecretStr``. ``make`` gets an instance of it and the `World`. ``requires`` names the modules that must
+    be there, and ``install`` what pip installs them by: loading the plugin imports none of them.
     """
 
     name: str
@@ -68,6 +70,16 @@ class ProviderPlugin:
     make: Callable[[Any, World], Provider]
     settings: type[BaseModel] = NoSettings
     contract: int = CONTRACT_VERSION
+    requires: tuple[str, ...] = ()
+    install: str = ""
+
+    def missing(self) -> str | None:
+        """Say which modules are not there and how to install them, None where nothing is missing."""
+        gone = [name for name in self.requires if importlib.util.find_spec(name) is None]
+        if not gone:
+            return None
+        hint = f"; install it with: pip install '{self.install}'" if self.install else ""
+        return f"{', '.join(gone)} is not installed{hint}"
 
 
 def names(group: str = PROVIDERS) -> list[str]:
@@ -78,8 +90,8 @@ def names(group: str = PROVIDERS) -> list[str]:
 def load_provider(name: str) -> ProviderPlugin:
     """Return the provider plugin called ``name``.
 
-    Raises PluginError when none is installed (naming what to install), when it can't be imported, or
-    when it speaks another version of the contract.
+    Raises PluginError when none is installed (naming what to install), when it can't be imported, when it
+    speaks another version of the contract, or when a library that it needs is missing.
     """
     plugin = _load(PROVIDERS, name, "provider")
     if not isinstance(plugin, ProviderPlugin):
@@ -92,6 +104,8 @@ def load_provider(name: str) -> ProviderPlugin:
             f"provider {name!r} speaks contract version {plugin.contract}, this rawthink speaks "
             f"{CONTRACT_VERSION}; upgrade {older}"
         )
+    if (missing := plugin.missing()) is not None:
+        raise PluginError(f"provider {name!r} can't be used: {missing}")
     return plugin
 
 

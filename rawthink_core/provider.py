@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rawthink_core.clock import Clock, IdSource, RandomIds, SystemClock
-from rawthink_core.embedding import Embedder, NoEmbedder
+from rawthink_core.embedding import Embedder, KeptVectors, NoEmbedder
 from rawthink_core.errors import UnsupportedOperation
 from rawthink_core.operations import (
     AfterChat,
@@ -184,8 +184,17 @@ class Provider(Protocol):
         """Yield every commit of a space, in order."""
         ...
 
-    async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add commits as they are, ids and times included; those already there are skipped."""
+    async def restore(
+        self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
+    ) -> RestoreReceipt:
+        """Add commits as they are, ids and times included; those already there are skipped.
+
+        ``vectors`` are what another store keeps of their texts: taken where the models agree.
+        """
+        ...
+
+    async def kept_vectors(self, texts: Sequence[str]) -> KeptVectors:
+        """Return the vectors that are kept of these very texts: what a copy need not make again."""
         ...
 
     async def maintain(self, request: Maintain) -> MaintainReceipt:
@@ -265,9 +274,15 @@ class BaseProvider:
         """Refuse: not overridden."""
         raise self._unsupported("export", request)
 
-    async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
+    async def restore(
+        self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
+    ) -> RestoreReceipt:
         """Refuse: not overridden."""
-        raise self._unsupported("restore", scope, commits)
+        raise self._unsupported("restore", scope, commits, vectors)
+
+    async def kept_vectors(self, texts: Sequence[str]) -> KeptVectors:  # noqa: ARG002 - the contract's signature
+        """Return none: for stores that keep none."""
+        return KeptVectors()
 
     async def maintain(self, request: Maintain) -> MaintainReceipt:
         """Refuse: not overridden."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.commits import Commit
     from rawthink_core.decisions import Challenge
+    from rawthink_core.embedding import KeptVectors
     from rawthink_core.operations import (
         ForgetReceipt,
         GraphPage,
@@ -97,9 +98,13 @@ class Verbs:
         """Yield every commit of this space, in order."""
         return self.provider.export(Export(scope=self.scope))
 
-    async def restore(self, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add exported commits; those already there are skipped."""
-        return await self.provider.restore(self.scope, commits)
+    async def restore(self, commits: Sequence[Commit], vectors: KeptVectors | None = None) -> RestoreReceipt:
+        """Add exported commits; those already there are skipped, and so are ``vectors`` of another model."""
+        return await self.provider.restore(self.scope, commits, vectors)
+
+    async def kept_vectors(self, texts: Sequence[str]) -> KeptVectors:
+        """Return the vectors that are kept of these very texts."""
+        return await self.provider.kept_vectors(texts)
 
     async def maintain(self, **what: bool) -> MaintainReceipt:
         """Do upkeep (the fields of `Maintain`)."""

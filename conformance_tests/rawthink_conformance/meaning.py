@@ -9,7 +9,7 @@ from rawthink_core.searching import text_of
 from rawthink_core.selection import SEARCHABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rawthink_core.embedding import Embedder
     from rawthink_core.rows import State
@@ -35,6 +35,16 @@ class Vectors:
         made = iter(await embedder.embed_passages([window for each in cut.values() for window in each]))
         for item, each in cut.items():
             self._kept[item] = texts[item], [next(made) for _ in each]
+
+    def take(self, states: Mapping[str, State], made: Mapping[str, Sequence[Sequence[float]]]) -> None:
+        """Keep vectors that another store made of texts that are waiting."""
+        for item, text in self.waiting(states).items():
+            if text in made:
+                self._kept[item] = text, [list(window) for window in made[text]]
+
+    def of_texts(self, texts: Collection[str]) -> dict[str, Windows]:
+        """Return the vectors of texts, whichever item they are of."""
+        return {text: each for text, each in self._kept.values() if text in texts}
 
     def of(self, states: Mapping[str, State]) -> dict[str, Windows]:
         """Return the vectors of some items, of their present texts or former ones."""

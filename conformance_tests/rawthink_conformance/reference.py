@@ -17,6 +17,7 @@ from rawthink_conformance.recollection import Recollection
 from rawthink_conformance.shelf import known_shelf
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, digest, receipt_of
+from rawthink_core.embedding import KeptVectors
 from rawthink_core.errors import BatchIdReused, EmbedderMismatch, InvalidRequest
 from rawthink_core.graph import Slice, needs, plan, prepare
 from rawthink_core.identity import canonical_id
@@ -95,9 +96,20 @@ class ReferenceProvider(Recollection):
         now = self._clock.now()
         return now if iso(now) > last else datetime.fromisoformat(last) + timedelta(microseconds=1)
 
-    async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add commits as they are."""
-        return await to_thread(self._restore, scope, commits)
+    async def restore(
+        self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
+    ) -> RestoreReceipt:
+        """Add commits as they are, and the vectors that came with them where they are of this model."""
+        receipt = await to_thread(self._restore, scope, commits)
+        if vectors is not None and self._embeds and vectors.fingerprint == self._world.embedder.fingerprint:
+            states = await to_thread(self._standing, scope.space)
+            self._shelf.vectors.take(states, vectors.of)
+        return receipt
+
+    async def kept_vectors(self, texts: Sequence[str]) -> KeptVectors:
+        """Return the vectors of these texts."""
+        model = self._shelf.model
+        return KeptVectors(model[1], self._shelf.vectors.of_texts(texts)) if model else KeptVectors()
 
     def _restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
         with self._shelf.lock:

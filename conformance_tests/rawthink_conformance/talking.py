@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from rawthink_conformance.bench import Bench
     from rawthink_core.commits import Commit
+    from rawthink_core.embedding import KeptVectors
     from rawthink_core.model import Item
     from rawthink_core.operations import (
         ForgetReceipt,
@@ -199,9 +200,9 @@ class Space:
         """Return every commit."""
         return [commit async for commit in self.provider.export(parse(Export, {"scope": self.scope}))]
 
-    async def restore(self, commits: Sequence[Commit]) -> RestoreReceipt:
+    async def restore(self, commits: Sequence[Commit], vectors: KeptVectors | None = None) -> RestoreReceipt:
         """Add commits."""
-        return await self.provider.restore(self.scope, commits)
+        return await self.provider.restore(self.scope, commits, vectors)
 
 
 def _only(kind: type[N], asked: str, found: Items) -> N:

@@ -32,6 +32,7 @@ class ToyEmbedder:
         self.name = name
         self.fingerprint = f"{name}; {self.dimensions}"
         self.down = False
+        self.embedded = 0  # texts of passages so far
 
     async def open(self) -> None:
         """Reach the model. Raises BackendUnavailable while it is down."""
@@ -43,13 +44,14 @@ class ToyEmbedder:
 
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector of length 1 for each text."""
-        if self.down:
-            raise BackendUnavailable(f"the embedder {self.name!r} is down; start it")
+        await self.open()
+        self.embedded += len(texts)
         return [self._vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question."""
-        return (await self.embed_passages([text]))[0]
+        await self.open()
+        return self._vector(text)
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self.dimensions

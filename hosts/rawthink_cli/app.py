@@ -69,6 +69,17 @@ class App:
             settings["path"] = self.vault  # what is typed counts more than what is written
         return (self.build or _memory_of)(configuration, settings)
 
+    def memory_of(self, provider: str, settings: dict[str, Any]) -> Memory:
+        """Return the memory of a provider, ``settings`` over those of its section, not opened yet."""
+        from pathlib import Path  # noqa: PLC0415 - not on the path of --help
+
+        from rawthink_core.config import load  # noqa: PLC0415 - not on the path of --help
+
+        _set_up_logging()
+        file = Path(self.config) if self.config else None
+        configuration = load(file, provider=provider, space=self.space, vault=self.vault)
+        return (self.build or _memory_of)(configuration, settings)
+
     def run(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """Open the memory, do ``work`` with it, close it, and return the result."""
 

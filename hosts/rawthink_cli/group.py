@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Keep": {
         "export": Entry("exporting", "Write every commit of a space to a file."),
         "import": Entry("importing", "Read an export, or the file of another memory server."),
+        "copy": Entry("copying", "Carry a whole space from one backend to another."),
         "reindex": Entry("reindex", "Index the notes and sessions of the vault as they are now."),
         "doctor": Entry("doctor", "Check the store, say how to mend it, or mend it."),
         "providers": Entry("providers", "List installed backends and their settings."),

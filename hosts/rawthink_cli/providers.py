@@ -1,4 +1,4 @@
-"""`rawthink providers`: which backends are installed, and what can be set for one."""
+"""`rawthink providers`: which backends are installed, what they can do, and what can be set for one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rawthink_cli import paper
+from rawthink_cli import exits, paper
 from rawthink_cli.app import App, Verb
 
 if TYPE_CHECKING:
@@ -16,46 +16,107 @@ if TYPE_CHECKING:
 
     from rawthink_core.plugins import ProviderPlugin
 
+_EXAMPLES = """
+rawthink providers
+rawthink providers local
+rawthink providers lancedb --schema
+"""
 
-@click.command("providers", cls=Verb)
-@click.option("--describe", metavar="NAME", help="Show the settings of one.")
+
+@click.command("providers", cls=Verb, examples=_EXAMPLES)
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("--schema", is_flag=True, help="Print the settings of one as JSON Schema, for a program.")
 @click.pass_obj
-def command(app: App, /, *, describe: str | None) -> None:
-    """List the installed backends, without loading any of them."""
-    chosen = app.configuration().settings.provider
-    if describe is None:
-        rows = list(_installed(chosen))
+def command(app: App, /, *, name: str | None, schema: bool) -> int:
+    """List the installed backends, what each can do, and why one can't be used; or the settings of one.
+
+    Nothing is opened, and nothing is reached over a network.
+    """
+    if name is None:
+        if schema:
+            raise click.UsageError("--schema needs the NAME of a backend")
+        rows = list(_installed(app))
         app.answer({"providers": rows}, lambda: _table(rows, app.columns))
-        return
+        return exits.OK
     from rawthink_core.plugins import load_provider  # noqa: PLC0415 - with the rest of the core
 
-    plugin = load_provider(describe)
-    settings = [_setting(plugin.name, name, info) for name, info in plugin.settings.model_fields.items()]
-    document = {"name": plugin.name, "title": plugin.title, "contract": plugin.contract, "settings": settings}
-    app.answer(document, lambda: _described(plugin, settings, app.columns))
+    plugin = load_provider(name)
+    if schema:
+        app.print_json(plugin.settings.model_json_schema())
+        return exits.OK
+    settings = [_setting(plugin.name, field, info) for field, info in plugin.settings.model_fields.items()]
+    capabilities, unknown = _capabilities(app, plugin)
+    document = {
+        "name": plugin.name, "title": plugin.title, "contract": plugin.contract, "settings": settings,
+        "capabilities": capabilities, "capabilities_unknown": unknown,
+    }  # fmt: skip
+    app.answer(document, lambda: _described(plugin, settings, capabilities, app.columns))
+    return exits.OK
 
 
-def _installed(chosen: str) -> Iterator[dict[str, Any]]:
+def _installed(app: App) -> Iterator[dict[str, Any]]:
     import importlib.metadata  # noqa: PLC0415 - not on the path of --help
 
-    from rawthink_core.plugins import PROVIDERS  # noqa: PLC0415 - with the rest of the core
+    from rawthink_core.errors import PluginError  # noqa: PLC0415 - with the rest of the core
+    from rawthink_core.plugins import PROVIDERS, load_provider  # noqa: PLC0415
 
+    chosen = app.configuration().settings.provider
     points = importlib.metadata.entry_points(group=PROVIDERS)
     for name, point in sorted({point.name: point for point in points}.items()):
         distribution = point.dist
-        source = f"{distribution.name} {distribution.version}" if distribution else "unknown"
-        yield {"name": name, "chosen": name == chosen, "distribution": source, "object": point.value}
+        row: dict[str, Any] = {
+            "name": name,
+            "chosen": name == chosen,
+            "distribution": f"{distribution.name} {distribution.version}" if distribution else "unknown",
+            "object": point.value,
+            "title": None, "available": False, "why": None, "capabilities": None,
+        }  # fmt: skip
+        try:
+            plugin = load_provider(name)
+        except PluginError as error:
+            yield row | {"why": str(error)}
+            continue
+        capabilities, unknown = _capabilities(app, plugin)
+        yield row | {
+            "title": plugin.title, "available": True, "why": unknown, "capabilities": capabilities,
+        }  # fmt: skip
+
+
+def _capabilities(app: App, plugin: ProviderPlugin) -> tuple[dict[str, str] | None, str | None]:
+    """Return what a backend can do at best, or why that isn't known: nothing is opened to learn it."""
+    from rawthink_core.errors import RawThinkError  # noqa: PLC0415 - with the rest of the core
+
+    try:
+        info = app.memory_of(plugin.name, {}).info
+    except RawThinkError as error:
+        return None, str(error)
+    return {str(name): grade for name, grade in info.capabilities.items()}, None
 
 
 def _table(rows: list[dict[str, Any]], columns: int) -> Iterator[str]:
     if not rows:
         yield "No backend is installed. Install one with: pip install 'rawthink[local]'"
         return
-    yield from paper.table(
-        [["*" if row["chosen"] else " ", row["name"], row["distribution"], row["object"]] for row in rows],
-        columns,
+    for row in rows:
+        mark = "*" if row["chosen"] else " "
+        yield from paper.wrap(
+            f"{row['name']}: {row['title'] or 'can not be used'}  ({row['distribution']})",
+            columns,
+            f"{mark} ",
+            "    ",
+        )
+        if row["why"]:
+            yield from paper.wrap(row["why"], columns, "    ! ", "      ")
+        if row["capabilities"] is not None:
+            yield from paper.wrap(_able(row["capabilities"]), columns, "    ", "    ")
+    yield "* is the one in use. Settings of one: rawthink providers NAME"
+
+
+def _able(capabilities: dict[str, str]) -> str:
+    """Return capabilities in words, grades where there are any."""
+    return ", ".join(
+        name if grade == "yes" else f"{name}: {grade}" for name, grade in sorted(capabilities.items())
     )
-    yield "* is the one in use. Settings of one: rawthink providers --describe NAME"
 
 
 def _setting(plugin: str, name: str, info: FieldInfo) -> dict[str, Any]:
@@ -74,8 +135,12 @@ def _setting(plugin: str, name: str, info: FieldInfo) -> dict[str, Any]:
     }
 
 
-def _described(plugin: ProviderPlugin, settings: list[dict[str, Any]], columns: int) -> Iterator[str]:
+def _described(
+    plugin: ProviderPlugin, settings: list[dict[str, Any]], capabilities: dict[str, str] | None, columns: int
+) -> Iterator[str]:
     yield f"{plugin.name}: {plugin.title}"
+    if capabilities is not None:
+        yield from paper.wrap(f"can: {_able(capabilities)}", columns, "", "  ")
     if not settings:
         yield "It has no settings."
         return
@@ -88,6 +153,8 @@ def _described(plugin: ProviderPlugin, settings: list[dict[str, Any]], columns: 
 
 
 def _shown(setting: dict[str, Any]) -> str:
+    if setting["secret"]:
+        return "none; a secret"
     value = setting["default"]
     if value is None:
         return "none"

@@ -26,4 +26,6 @@ plugin = ProviderPlugin(
     title="A folder on this machine: one readable journal, search without any server",
     make=make,
     settings=LocalSettings,
+    requires=("qdrant_edge",),
+    install="rawthink[local]",
 )

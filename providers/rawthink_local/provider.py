@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from rawthink_core import reading
 from rawthink_core.asking import ask
 from rawthink_core.config import absolute
+from rawthink_core.embedding import KeptVectors
 from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
 from rawthink_core.model import zone_named
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from rawthink_core.searching import Asked
     from rawthink_local.settings import LocalSettings
     from rawthink_local.store import Store
+    from rawthink_local.vectors import Kept
     from rawthink_local.view import View
 
     T = TypeVar("T")
@@ -174,9 +176,28 @@ class LocalProvider(BaseProvider):
         if self._threads is not None and self._parts is not None:
             self._threads.submit(self._parts.lexical.keep_up)
 
-    async def restore(self, scope: Scope, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add commits as they are."""
+    async def restore(
+        self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
+    ) -> RestoreReceipt:
+        """Add commits as they are, and what another store keeps of their texts."""
+        kept = await self._kept() if vectors is not None and vectors.of else None
+        if vectors is not None and kept is not None and kept.model.fingerprint == vectors.fingerprint:
+            await self._in_thread(kept.put, vectors.of)
         return await self._write(self._opened.restore, scope.space, commits)
+
+    async def kept_vectors(self, texts: Sequence[str]) -> KeptVectors:
+        """Return the vectors that are kept of these texts."""
+        kept = await self._kept()
+        if kept is None:
+            return KeptVectors()
+        return KeptVectors(kept.model.fingerprint, await self._in_thread(kept.some, texts))
+
+    async def _kept(self) -> Kept | None:
+        """Return where vectors are kept, None where none are; of a new store once its model is known."""
+        lexical = self._open_parts.lexical
+        if lexical.kept is None and self._embedding is not None:
+            await self._embedding.ready(_MODEL_SECONDS)
+        return lexical.kept
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Erase items from the journal and everything derived from it."""

@@ -88,6 +88,10 @@ class Kept:
             row = asked.fetchone()
         return None if row is None else list(self._layout.iter_unpack(row[0]))
 
+    def some(self, texts: Iterable[str]) -> dict[str, Vectors]:
+        """Return the vectors of those of the texts that have any."""
+        return {text: vectors for text in dict.fromkeys(texts) if (vectors := self.of(text)) is not None}
+
     def missing(self, texts: Iterable[str]) -> list[str]:
         """Return those of the texts that have no vectors yet, each once."""
         return [text for text in dict.fromkeys(texts) if self.of(text) is None]

@@ -6,6 +6,7 @@ import gc
 import importlib.metadata
 import json
 import os
+from dataclasses import replace
 
 import click
 import pytest
@@ -155,19 +156,50 @@ def test_doctor_works_on_a_store_that_cannot_be_opened(cache):
     assert "Upgrade" in cache("doctor").out
 
 
-def test_providers_are_listed_without_loading_them(cli):
+def test_providers_are_listed_with_what_they_can_do(cli):
     answer = cli("providers", "--json").json["providers"]
-    assert {("local", True), ("reference", False)} <= {(row["name"], row["chosen"]) for row in answer}
-    assert "*  local" in cli("providers").out
+    rows = {row["name"]: row for row in answer}
+    assert {name: row["chosen"] for name, row in rows.items()}.items() >= {
+        "local": True,
+        "reference": False,
+    }.items()
+    assert rows["local"]["capabilities"]["durable"] == "power loss"
+    assert rows["reference"]["available"]
+    shown = cli("providers").out
+    assert "* local: " in shown
+    assert "forget: erased" in shown
+    assert not (cli.home / "rawthink-vault").exists()
+
+
+def test_a_provider_whose_library_is_missing_says_what_to_install(cli, monkeypatch):
+    from rawthink_local.plugin import plugin
+
+    monkeypatch.setattr(
+        "importlib.metadata.EntryPoint.load", lambda _: replace(plugin, requires=("no_such",))
+    )
+    row = next(row for row in cli("providers", "--json").json["providers"] if row["name"] == "local")
+    assert (row["available"], row["capabilities"]) == (False, None)
+    assert "no_such is not installed; install it with: pip install 'rawthink[local]'" in row["why"]
+    answer = cli("search", "x")
+    assert (answer.code, "pip install 'rawthink[local]'" in answer.err) == (2, True)
 
 
 def test_settings_of_a_provider_are_described(cli):
-    described = cli("providers", "--describe", "local", "--json").json
+    described = cli("providers", "local", "--json").json
     settings = {setting["name"]: setting for setting in described["settings"]}
     assert settings["path"]["variable"] == "RAWTHINK_PROVIDERS__LOCAL__PATH"
     assert all(setting["title"] and setting["description"] for setting in described["settings"])
-    assert "[providers.local]" in cli("providers", "--describe", "local").out
-    assert cli("providers", "--describe", "nothing").code == 2
+    assert "[providers.local]" in cli("providers", "local").out
+    assert cli("providers", "nothing").code == 2
+
+
+def test_settings_of_a_provider_are_a_schema_for_a_program(cli):
+    schema = cli("providers", "local", "--schema").json
+    assert schema["properties"]["lock_seconds"] == {
+        "default": 20.0, "description": "Seconds to wait for another process that writes", "exclusiveMinimum": 0,
+        "title": "Lock", "type": "number",
+    }  # fmt: skip
+    assert cli("providers", "--schema").code == 2
 
 
 def test_a_missing_provider_is_an_error_that_names_what_is_installed(cli):

@@ -29,7 +29,7 @@ LEVELS = (
     "work validation slice entities revising planning graph dialects foreign",
     "selection asking retrieval hits searching reading",
     "decisions masking injected chat context turns",
-    "plugins guard layers config recall verbs memory opening sync",
+    "plugins guard layers config recall verbs moving memory opening sync",
     "vault.chunking vault.frontmatter vault.folder vault.documents vault.ledger vault.reports vault.catalogue",
     "vault.filing vault.indexing vault.vault",
 )

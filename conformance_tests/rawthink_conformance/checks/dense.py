@@ -298,6 +298,35 @@ def _similarities(page: SearchPage) -> list[tuple[str, float | None]]:
     return sorted((hit.text, hit.why.dense_score if hit.why is not None else None) for hit in page.items)
 
 
+@check("dense.carried")
+async def vectors_go_with_an_export(bench: Bench) -> None:
+    """Vectors that a store keeps go with its export, and a copy that gets them embeds nothing again."""
+    if not (bench.grade(Capability.EXPORT) and bench.grade(Capability.RESTORE)):
+        raise Unseen("`export` and `restore` are not both declared")
+    space, embedder = bench.space("team"), _embedder(bench)
+    await space.turn("one", CAT, CAR)
+    await space.about("Kitten", DOCTOR)
+    await space.revise({"entity": "Kitten"}, fields={"name": "Feline"}, reason="grown up")
+    true(await _found(space, "cat", "Feline"), "a name is not found by what it means")
+    await _embedded(space)
+    texts = [CAT, CAR, DOCTOR, "Feline\nKitten", "Feline", "never said"]
+    kept = await space.provider.kept_vectors(texts)
+    equal(kept.fingerprint, embedder.fingerprint, "the fingerprint of what is kept")
+    true({CAT, CAR, DOCTOR} <= kept.of.keys(), f"vectors are kept of {sorted(kept.of)} only")
+    true("never said" not in kept.of, "there is a vector of what was never said")
+    copy = bench.space("team", await bench.open(bench.new_world("copy")))
+    before = embedder.embedded
+    await copy.restore(await space.export(), kept)
+    for question, text in (("kitten", CAT), ("vehicle", CAR), ("doctor", DOCTOR)):
+        true(await _found(copy, question, text), f"{text!r} is not found by its meaning in the copy")
+    await _embedded(copy)
+    equal(embedder.embedded - before, 0, "texts that were embedded again")
+    other = bench.space("team", await bench.open(bench.new_world("stranger")))
+    await other.restore(await space.export(), replace(kept, fingerprint="another; 3"))
+    true(await _found(other, "kitten", CAT), f"{CAT!r} is not found where the vectors were of another model")
+    equal(embedder.embedded - before > 0, True, "vectors of another model were not made again")
+
+
 @check("dense.mismatch")
 async def vectors_of_another_embedder(bench: Bench) -> None:
     """A different embedder is refused before any write, with both names."""

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rawthink_conformance.meaning import Windows
+    from rawthink_core.commits import Commit
+    from rawthink_core.embedding import KeptVectors
     from rawthink_core.operations import (
         Batch,
         BeforeChat,
         Health,
         Recall,
         RecordReceipt,
+        RestoreReceipt,
+        Scope,
         SearchPage,
         SearchQuery,
     )
@@ -250,3 +254,15 @@ class MixesVectors(ReferenceProvider):
     @property
     def _mismatch(self) -> str | None:
         return None
+
+
+@breaks("dense.carried")
+class KeepsVectorsToItself(ReferenceProvider):
+    """Embeds again whatever is copied."""
+
+    async def restore(
+        self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
+    ) -> RestoreReceipt:
+        """Add commits, and let their vectors be made anew."""
+        del vectors
+        return await super().restore(scope, commits)

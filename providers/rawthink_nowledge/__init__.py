@@ -1,0 +1,1 @@
+"""Nowledge Mem as a backend, over its REST API."""
