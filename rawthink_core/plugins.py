@@ -62,7 +62,10 @@ class ProviderPlugin:
 
     ``settings`` is a pydantic model whose fields carry title, description and default; secrets are
     ``SecretStr``. ``make`` gets an instance of it and the `World`. ``requires`` names the modules that must
-    be there, and ``install`` what pip installs them by: loading the plugin imports none of them.
+    be there, and ``install`` what pip installs them by: loading the plugin imports none of them. A store
+    lies where its world says; a provider whose stores lie elsewhere brings ``tried``, which turns settings
+    into the subject of a conformance run: each world has a store of its own there, and ``close`` clears
+    them away.
     """
 
     name: str
@@ -72,6 +75,7 @@ class ProviderPlugin:
     contract: int = CONTRACT_VERSION
     requires: tuple[str, ...] = ()
     install: str = ""
+    tried: Callable[[Any], Any] | None = None
 
     def missing(self) -> str | None:
         """Say which modules are not there and how to install them, None where nothing is missing."""

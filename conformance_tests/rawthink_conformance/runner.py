@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
@@ -37,13 +37,25 @@ class Installed:
                 f"provider {plugin.name!r} needs other settings to be tested: {faults}"
             ) from None
 
+        self._other: Any = None if plugin.tried is None else plugin.tried(self._settings)
+
     def make_provider(self, world: World) -> Provider:
         """Return a provider on a world."""
+        if self._other is not None:
+            return cast("Provider", self._other.make_provider(world))
         return self._plugin.make(self._settings, world)
 
     def make_unusable(self, world: World) -> None:
-        """Put a file where the store's folder should be."""
-        spoil(world)
+        """Put a file where the store's folder should be, or do what the plugin does."""
+        if self._other is not None:
+            self._other.make_unusable(world)
+        else:
+            spoil(world)
+
+    def close(self) -> None:
+        """Clear away what is not in a world's folder."""
+        if self._other is not None:
+            self._other.close()
 
 
 def conform(
@@ -61,9 +73,11 @@ def conform(
     machine at length. ``told`` hears of each result as it comes. Raises PluginError when there is no such
     provider, ConfigError when it needs settings, and InvalidRequest when ``only`` or a waiver names nothing.
     """
-    return conform_subject(
-        Installed(load_provider(name), settings), only=only, waivers=waivers, deep=deep, told=told
-    )
+    subject = Installed(load_provider(name), settings)
+    try:
+        return conform_subject(subject, only=only, waivers=waivers, deep=deep, told=told)
+    finally:
+        subject.close()
 
 
 def conform_subject(

@@ -108,11 +108,12 @@ class Builder:
 def main(order: dict[str, Any]) -> None:
     """Work off the backlog of the store in ``order``, then pack."""
     from rawthink_core.clock import SystemClock  # noqa: PLC0415 - the parent needs none of this
+    from rawthink_core.embedding_shelf import Model  # noqa: PLC0415 - see above
     from rawthink_core.provider import World  # noqa: PLC0415 - see above
     from rawthink_local.edge import EdgeIndex  # noqa: PLC0415 - see above
     from rawthink_local.replica import Replica  # noqa: PLC0415 - see above
     from rawthink_local.store import Store  # noqa: PLC0415 - see above
-    from rawthink_local.vectors import Kept, Model  # noqa: PLC0415 - see above
+    from rawthink_local.vectors import Kept  # noqa: PLC0415 - see above
 
     folder, root, rows = Path(order["folder"] or ""), Path(order["root"] or ""), order["rows"]
     store = Store(folder, Path(rows) if rows else None, World(path=folder), 1.0)

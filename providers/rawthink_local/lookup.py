@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit, encode
 from rawthink_core.errors import RawThinkError
+from rawthink_core.questions import key
 from rawthink_local.following import NEVER, Follower, as_text
 from rawthink_local.lines import Line, Moved, lines_of, read_line
-from rawthink_local.questions import Spot, extract, key
+from rawthink_local.questions import Spot, extract
 from rawthink_local.tail import Tail
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from rawthink_core.activity import Activity
 from rawthink_core.config import absolute
 from rawthink_core.model import Rules, zone_named
-from rawthink_local.activity import Activity
 from rawthink_local.adoption import FILE, Adoption
 from rawthink_local.lexical import Lexical
 from rawthink_local.store import Store, header_of

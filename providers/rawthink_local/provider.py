@@ -11,6 +11,7 @@ from rawthink_core import reading
 from rawthink_core.asking import ask
 from rawthink_core.config import absolute
 from rawthink_core.embedding import KeptVectors
+from rawthink_core.embedding_shelf import texts_of
 from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
 from rawthink_core.model import zone_named
@@ -20,7 +21,7 @@ from rawthink_core.searching import answer
 from rawthink_core.selection import selection, utc
 from rawthink_local import health, mending
 from rawthink_local.declared import CAPABILITIES, VERSION
-from rawthink_local.embedding import Embedding, texts_of
+from rawthink_local.embedding import embedding_of
 from rawthink_local.erasure import forget, places_of
 from rawthink_local.parts import Parts, foreign_file, open_parts
 from rawthink_local.retrieval import Retrieval
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from rawthink_core.commits import Commit
+    from rawthink_core.embedding_queue import EmbeddingQueue
     from rawthink_core.model import Item
     from rawthink_core.operations import (
         Batch,
@@ -77,7 +79,7 @@ class LocalProvider(BaseProvider):
         self._threads: ThreadPoolExecutor | None = None
         self._writer: ThreadPoolExecutor | None = None
         self._parts: Parts | None = None
-        self._embedding: Embedding | None = None
+        self._embedding: EmbeddingQueue | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.info = ProviderInfo(
             name="local", version=VERSION, capabilities=CAPABILITIES, location=str(self.folder)
@@ -98,7 +100,7 @@ class LocalProvider(BaseProvider):
             raise
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
         self._parts, self._rules = parts, parts.rules
-        self._embedding = Embedding(self._world.embedder, parts.store, parts.lexical, self._in_thread)
+        self._embedding = embedding_of(self._world.embedder, parts.store, parts.lexical, self._in_thread)
         self._embedding.start()
         able = {
             name: grade for name, grade in CAPABILITIES.items() if self._embedding.wanted or name != "dense"

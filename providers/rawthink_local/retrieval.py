@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import date
 
+    from rawthink_core.activity import Activity
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
-    from rawthink_local.activity import Activity
     from rawthink_local.fields import Match
     from rawthink_local.lexical import Lexical
     from rawthink_local.view import View

@@ -13,8 +13,9 @@ import sqlite3
 import struct
 import threading
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from rawthink_core.embedding_shelf import Model
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local.files import FILE_MODE, explained, make_folder, replace
 
@@ -31,14 +32,6 @@ CREATE TABLE IF NOT EXISTS vectors (
     model INTEGER NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL, PRIMARY KEY (model, key)
 ) WITHOUT ROWID;
 """
-
-
-class Model(NamedTuple):
-    """What made the vectors of a store."""
-
-    name: str
-    fingerprint: str
-    dimensions: int
 
 
 def read_model(derived: Path) -> Model | None:

@@ -180,7 +180,7 @@ class Endpoint:
         if status == 404 and "model" in said.casefold():  # noqa: PLR2004 - not found
             raise BackendUnavailable(f"{told}. {self._cures.model}")
         if status == 429 or status >= 500:  # noqa: PLR2004 - too many requests
-            after = _retry_after(response.headers.get("retry-after"))
+            after = retry_after(response.headers.get("retry-after"))
             if status == 500 and said and (_NOT_A_NUMBER.search(said) or _TOO_LONG.search(said)):  # noqa: PLR2004
                 raise _refused(told, said, status)
             wait = f"; it asks to wait {after:.0f} s" if after else "; try again later"
@@ -242,7 +242,7 @@ def _sentence(answer: bytes, key: str | None) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _retry_after(header: str | None) -> float | None:
+def retry_after(header: str | None) -> float | None:
     """Return the seconds that a server asks to wait, given as a number or as a date."""
     if not header:
         return None

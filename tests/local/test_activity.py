@@ -8,8 +8,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from rawthink_core.activity import Activity
 from rawthink_core.clock import ManualClock
-from rawthink_local.activity import Activity
 
 from .house import START, memory_at, thing
 

@@ -9,13 +9,12 @@ import time
 import pytest
 
 from rawthink_conformance.toys import ToyEmbedder
-from rawthink_core import asking
+from rawthink_core import asking, embedding_queue
 from rawthink_core.embedders import auto
 from rawthink_core.embedders.ollama import OllamaSettings
 from rawthink_core.embedding import EmbedderPlugin
+from rawthink_core.embedding_queue import _ROUND
 from rawthink_core.errors import BackendUnavailable, EmbedderMismatch
-from rawthink_local import embedding
-from rawthink_local.embedding import _ROUND
 from rawthink_local.vectors import read_model
 
 from .house import RULES, finds, memory_at, note, row, store_at, thing
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.asyncio
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Wait for what takes a moment, however busy the machine; nobody has asked anything before."""
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 5.0)
+    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 5.0)
     asking._asked_lately._vectors.clear()
 
 
@@ -71,7 +70,7 @@ async def test_what_was_just_written_is_found_by_its_meaning(tmp_path):
 
 
 async def test_a_slow_embedder_holds_nobody_up_and_the_rest_follows(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
+    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 0.25)
     slow = Slow(0.6)
     async with memory_at(tmp_path, embedder=slow) as memory:
         began = time.monotonic()
@@ -186,7 +185,7 @@ async def test_a_long_text_is_found_by_any_of_its_windows(tmp_path):
 
 
 async def test_closing_does_not_wait_for_an_embedder_that_hangs(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
+    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 0.25)
 
     class Hanging(Slow):
         async def open(self):

@@ -12,15 +12,12 @@ import threading
 from datetime import UTC, date, timedelta
 from typing import TYPE_CHECKING
 
-from rawthink_core.errors import BackendError
-from rawthink_local.files import make_folder
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
     from pathlib import Path
 
-log = logging.getLogger("rawthink.local")
+log = logging.getLogger("rawthink.activity")
 _EPOCH = date(1970, 1, 1)
 _AT_ONCE = 500
 
@@ -88,9 +85,9 @@ class Activity:
 def _open(file: Path | None) -> sqlite3.Connection:
     if file is not None:
         try:
-            make_folder(file.parent)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return _prepared(str(file))
-        except (sqlite3.Error, BackendError, OSError) as error:
+        except (sqlite3.Error, OSError) as error:
             log.info("no place to note activity at %s: %s", file, error)
     return _prepared(":memory:")
 

@@ -1,0 +1,132 @@
+"""Forgetting: out of the log and the index, out of their files, and what becomes of the text elsewhere.
+
+First a commit says that the items are erased: from then on no verb yields them, whatever happens. Then their
+rows are deleted, and the tables written anew without them; what a process that was killed has left of that,
+`finish` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rawthink_core.clock import iso
+from rawthink_core.commits import Commit
+from rawthink_core.errors import BackendError
+from rawthink_core.identity import canonical_id
+from rawthink_core.operations import Place
+from rawthink_core.text import identity_key
+from rawthink_lancedb.errors import Raced
+from rawthink_lancedb.locks import WRITE
+from rawthink_lancedb.upkeep import purge
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rawthink_core.activity import Activity
+    from rawthink_core.operations import Forget
+    from rawthink_core.rows import State
+    from rawthink_lancedb.store import Space, Store
+    from rawthink_lancedb.view import View
+
+TIDY: Final = "tidy"
+
+
+def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
+    """Erase items from the log; return what they were, and what was not found."""
+    name = request.scope.space
+    space = store.space(name)
+    with store.locks.held(WRITE):
+        for _ in store.locks.tries():
+            chosen, missing = store.read(name, lambda view: _chosen(view, request))
+            if not chosen:
+                return [], missing
+            at = store.next_instant(space.log)
+            marks = tuple({"op": "forgotten", "of": chosen[item].kind, "id": item} for item in sorted(chosen))
+            try:
+                store.append(space, [Commit(store.world.ids.new(), iso(at), name, marks)])
+                break
+            except Raced:
+                continue
+        space.log.delete(chosen)
+    return list(chosen.values()), missing
+
+
+def _chosen(view: View, request: Forget) -> tuple[dict[str, State], list[str]]:
+    if request.everything:
+        states = view.load(view.log.items())
+        return {item: state for item, state in states.items() if not state.forgotten}, []
+    wanted = {canonical_id(item) for item in request.ids}
+    found = {state.id: state for state in view.load(wanted).values() if not state.forgotten}
+    missing = sorted(wanted - found.keys())
+    keys = {name: identity_key(name) for name in request.names}
+    named = view.named(set(keys.values()))
+    missing += [name for name, key in keys.items() if key not in named]
+    found |= dict(view.states(set(named.values())))
+    for session in request.sessions:
+        inside = {state.id: state for state in view.session(session)}
+        missing += [] if inside else [session]
+        found |= inside
+    entities = {item for item, state in found.items() if state.kind == "entity"}
+    for state in (*view.about(entities), *view.links(entities)):
+        found[state.id] = state
+    return found, missing
+
+
+def finish(store: Store, space: Space) -> int:
+    """Delete what is still there of erased items (brought by a restore, left by a crash); count it."""
+    if not space.log.look() or not space.log.ledger.erasures:
+        return 0
+    with store.locks.held(WRITE):
+        gone = space.log.erased()
+        left = space.log.count_of(gone)
+        if left:
+            space.log.delete(gone)
+            _leave_files(store, space, gone)
+    return left
+
+
+def _leave_files(store: Store, space: Space, gone: Collection[str]) -> None:
+    """Make deleted rows leave the files. Under the lock of the log."""
+    remote = store.engine.remote
+    purge(space.log.table, "rid", remote=remote)
+    index = space.index
+    if index.table.found():
+        with store.locks.held(index.table.name):
+            index.delete(gone)
+            purge(index.table, "point", remote=remote)
+            index.statistics.forget()
+
+
+def places_of(store: Store, name: str, erased: Sequence[State], activity: Activity) -> list[Place]:
+    """Erase what the files still hold of forgotten items, and say of each place what became of it there."""
+    space, gone = store.space(name), [state.id for state in erased]
+    places: list[Place] = []
+    try:
+        with store.locks.held(TIDY), store.locks.held(WRITE):
+            _leave_files(store, space, gone)
+    except (BackendError, Raced) as error:
+        note = f"no verb yields it, files still do: {error}; try: rawthink maintain"
+        places += [Place(place=place, outcome="pending", note=note) for place in ("log", "search index")]
+    else:
+        places += _tables(store, space)
+    if store.kept is not None:
+        store.kept.forget()
+        places.append(Place(place="vectors", outcome="erased", note="they were in the search index"))
+    activity.forget(gone)
+    places.append(Place(place="activity", outcome="erased"))
+    places += [
+        Place(place="vault file", outcome="kept", note=f"{path} holds the text as well; delete it there")
+        for path in sorted({state.row["origin"]["path"] for state in erased if state.row.get("origin")})
+    ]
+    return places
+
+
+def _tables(store: Store, space: Space) -> list[Place]:
+    found = [("log", space.log.table), ("search index", space.index.table)]
+    places = [Place(place=place, outcome="erased", note=table.name) for place, table in found]
+    if store.versioned is not None:
+        note = (
+            f"{store.versioned}; delete the old versions of objects there, or let a rule of the bucket do it"
+        )
+        places.append(Place(place="old versions in the bucket", outcome="kept", note=note))
+    return places

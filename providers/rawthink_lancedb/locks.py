@@ -1,0 +1,82 @@
+"""Who writes: one process at a time where the store is a folder, all at once where it is an object store.
+
+In a folder writers queue, so that none loses its turn to others over and over. In an object store there is
+nothing to queue at; there a writer that came too late waits a random while and tries again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from filelock import FileLock, Timeout
+
+from rawthink_core.errors import BackendTimeout, BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rawthink_lancedb.engine import Engine
+
+OWN: Final = ".rawthink"
+CREATE: Final = "create"  # whoever makes a store
+WRITE: Final = "write"  # whoever appends to any log
+_POLL: Final = 0.004
+_LEAST, _MOST = 0.01, 1.0  # seconds between tries in an object store
+
+
+class Locks:
+    """The locks of one store."""
+
+    def __init__(self, engine: Engine, seconds: float) -> None:
+        self._engine = engine
+        self._seconds = seconds
+
+    def path(self, name: str) -> Path | None:
+        """Return the file that stands for a lock, None in an object store."""
+        folder = self._engine.folder
+        return None if folder is None else folder / OWN / f"{name}.lock"
+
+    @contextmanager
+    def held(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+        """Hold a lock; without ``wait``, tell whether it was to be had. Raises BackendTimeout."""
+        path = self.path(name)
+        if path is None:
+            yield True
+            return
+        self._engine.there()
+        lock = FileLock(path, mode=0o600, thread_local=False)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            lock.acquire(self._seconds if wait else 0, poll_interval=_POLL)
+        except Timeout:
+            if not wait:
+                yield False
+                return
+            raise BackendTimeout(
+                f"another process has written to {self._engine.uri} for {self._seconds:g} s; try again later"
+            ) from None
+        except OSError as error:
+            raise BackendUnavailable(f"locking {path} failed: {error.strerror or error}") from error
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def tries(self) -> Iterator[int]:
+        """Yield at once, and after a random while again and again, as long as one may wait for a lock."""
+        end, pause = time.monotonic() + self._seconds, _LEAST
+        attempt = 0
+        while True:
+            yield attempt
+            attempt += 1
+            if time.monotonic() > end:
+                raise BackendTimeout(
+                    f"others wrote to {self._engine.uri} first, {attempt} times in {self._seconds:g} s; "
+                    f"try again later"
+                )
+            time.sleep(random.uniform(0, pause))  # noqa: S311 - so that two don't meet again
+            pause = min(2 * pause, _MOST)

@@ -1,0 +1,158 @@
+"""Who does upkeep, and when: after writes, beside the verbs; or at once, where `maintain` asks for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from rawthink_core.errors import BackendError
+from rawthink_core.operations import MaintainReceipt
+from rawthink_lancedb.erasure import TIDY, finish
+from rawthink_lancedb.errors import Raced, Vanished
+from rawthink_lancedb.upkeep import index_vectors, optimize, tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rawthink_core.operations import Maintain
+    from rawthink_lancedb.settings import LanceSettings
+    from rawthink_lancedb.store import Space, Store
+
+log = logging.getLogger("rawthink.lancedb")
+
+_PAUSE: Final = 0.2  # seconds without a write after which the index catches up
+_MARGIN: Final = 5.0
+
+
+class Caretaker:
+    """One thread that keeps the index up with the log and looks after both tables, for one process."""
+
+    def __init__(self, store: Store, settings: LanceSettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._written: set[str] = set()
+        self._later: dict[str, float] = {}  # space → when old files may be deleted that others read till then
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def written(self, space: str) -> None:
+        """Take note that something was written in a space."""
+        with self._lock:
+            self._written.add(space)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="rawthink-lancedb-care", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop, after what is being done. May be called again."""
+        with self._lock:
+            self._closed = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        behind: set[str] = set()
+        while not self._closed:
+            quiet = not self._wake.wait(_PAUSE if behind else self._until_later())
+            self._wake.clear()
+            with self._lock:
+                names, self._written = self._written, set()
+            behind |= names
+            for name in names:
+                self._do(name, look_after)
+            if quiet:
+                for name in behind:
+                    self._do(name, keep_up)
+                behind = set()
+                for name in [name for name, due in self._later.items() if due <= time.monotonic()]:
+                    del self._later[name]
+                    self._do(name, drop_old_files)
+
+    def _until_later(self) -> float | None:
+        return max(0.0, min(self._later.values()) - time.monotonic()) if self._later else None
+
+    def _do(self, name: str, work: Callable[[Store, Space, LanceSettings], list[str]]) -> None:
+        if self._closed:
+            return
+        space = self._store.space(name)
+        try:
+            done = work(self._store, space, self._settings)
+        except (BackendError, Raced, Vanished) as error:
+            space.index.trouble = str(error)
+            log.info("upkeep of %s did not succeed: %s", space.log.table.name, error)
+            return
+        space.index.trouble = None
+        for what in done:
+            log.debug("%s", what)
+            if what.startswith("optimized"):
+                self._later[name] = time.monotonic() + self._settings.keep_seconds + _MARGIN
+
+
+def keep_up(store: Store, space: Space, settings: LanceSettings) -> list[str]:  # noqa: ARG001 - as the others
+    """Bring the index of a space up to date, so that the next search need not."""
+    if space.log.look():
+        space.index.catch_up()
+    return []
+
+
+def look_after(store: Store, space: Space, settings: LanceSettings) -> list[str]:
+    """Do what is due in a space; say what was done. Where another process is at it, nothing."""
+    every, keep, index = settings.gather_every, settings.keep_seconds, space.index
+    done: list[str] = []
+    with store.locks.held(TIDY, wait=False) as mine:
+        if not mine:
+            return done
+        if space.log.table.found():
+            done += tidy(space.log.table, "rid", gather_every=every, keep=keep)
+        if index.table.found():
+            with store.locks.held(index.table.name):
+                done += tidy(index.table, "point", gather_every=every, keep=keep)
+            if done and index.kept is not None and index.kept.tag in index.columns:
+                done += index_vectors(index.table, index.kept.tag, settings.exact_up_to)
+    return done
+
+
+def drop_old_files(store: Store, space: Space, settings: LanceSettings) -> list[str]:
+    """Delete what optimizing has left for others that read it, and what came after."""
+    with store.locks.held(TIDY, wait=False) as mine:
+        if mine:
+            _optimize(store, space, settings)
+    return []
+
+
+def _optimize(store: Store, space: Space, settings: LanceSettings) -> None:
+    optimize(space.log.table, settings.keep_seconds)
+    if space.index.table.found():
+        with store.locks.held(space.index.table.name):
+            optimize(space.index.table, settings.keep_seconds)
+
+
+def finish_erasures(store: Store, name: str) -> int:
+    """Delete what a restore has brought of erased items; return how many rows that were."""
+    with store.locks.held(TIDY):
+        return finish(store, store.space(name))
+
+
+def maintain(store: Store, settings: LanceSettings, request: Maintain) -> MaintainReceipt:
+    """Repair, re-index or compact every space, and say what was done."""
+    done: list[str] = []
+    for space in store.spaces():
+        name = space.log.space
+        if left := finish_erasures(store, name):
+            done.append(f"{name}: erased {left} row(s) of forgotten items that were still there")
+        if request.reindex:
+            with store.locks.held(space.index.table.name):
+                space.index.drop()
+            done.append(f"{name}: deleted the search index; the next search builds it")
+        if not space.log.look():
+            continue
+        with store.locks.held(TIDY):
+            _optimize(store, space, settings)
+        done.append(f"{name}: compacted")
+    return MaintainReceipt(done=tuple(done))

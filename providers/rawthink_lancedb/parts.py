@@ -1,0 +1,122 @@
+"""What an open store consists of, opened and closed together."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rawthink_core.activity import Activity
+from rawthink_core.commits import Header, new_header
+from rawthink_core.config import absolute, machine_zone
+from rawthink_core.errors import BackendUnavailable, ConfigError
+from rawthink_core.model import Rules, zone_named
+from rawthink_lancedb.bucket import keeps_versions
+from rawthink_lancedb.catalogue import Catalogue
+from rawthink_lancedb.engine import Engine
+from rawthink_lancedb.locks import CREATE, Locks
+from rawthink_lancedb.store import Store
+from rawthink_lancedb.vectors import Kept, read_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rawthink_core.embedding_shelf import Model
+    from rawthink_core.provider import World
+    from rawthink_lancedb.settings import LanceSettings
+
+FOLDER: Final = "lancedb"  # in the vault, where no address is given
+_OPEN_MODE: Final = 0o077
+
+
+class Parts(NamedTuple):
+    """The parts of one open store."""
+
+    engine: Engine
+    store: Store
+    activity: Activity
+    rules: Rules
+    model: Model | None
+
+    def close(self) -> None:
+        """Release everything."""
+        self.store.close()
+        self.activity.close()
+        self.engine.close()
+
+
+def address_of(settings: LanceSettings, world: World) -> str:
+    """Return where the store lies: an address, or an absolute path."""
+    if settings.uri is None:
+        return str(world.path / FOLDER)
+    return settings.uri if "://" in settings.uri else str(absolute(settings.uri))
+
+
+def engine_of(settings: LanceSettings, world: World) -> Engine:
+    """Return the engine of a store, not open yet. Raises ConfigError."""
+    secret = _options_in(settings)
+    options = {**settings.options, **secret}
+    return Engine(address_of(settings, world), options, settings.timeout_seconds, tuple(secret.values()))
+
+
+def _options_in(settings: LanceSettings) -> dict[str, str]:
+    """Return the options of the file that the settings name."""
+    if settings.options_file is None:
+        return {}
+    path = absolute(settings.options_file)
+    try:
+        mode = path.stat().st_mode
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no TOML"  # its words may hold a part of a secret
+        raise ConfigError(f"[providers.lancedb] options_file: {path} can't be read: {why}") from None
+    if mode & _OPEN_MODE:
+        raise ConfigError(
+            f"[providers.lancedb] options_file: others can read {path}; change that: chmod 600 '{path}'"
+        )
+    if not all(isinstance(value, str) for value in found.values()):
+        raise ConfigError(f"[providers.lancedb] options_file: {path} holds something that is no text")
+    return dict(found)
+
+
+def open_parts(settings: LanceSettings, world: World) -> Parts:
+    """Open the store, creating it where there is none. Raises StoreTooNew, ConfigError or a BackendError."""
+    engine = engine_of(settings, world)
+    if engine.folder is not None:
+        _make_folder(engine.folder)
+    engine.open()
+    try:
+        catalogue = Catalogue(engine)
+        locks = Locks(engine, settings.lock_seconds)
+        with locks.held(CREATE):
+            header = catalogue.open(lambda: _new_header(world))
+        rules = Rules(world.vocabulary, zone_named(header.timezone))
+        model = read_model(catalogue)
+        store = Store(engine, catalogue, locks, world)
+        if model is not None and model.dimensions:
+            store.go_by(Kept(model))
+        if engine.remote:
+            store.versioned = keeps_versions(engine.uri, engine.options)
+    except BaseException:
+        engine.close()
+        raise
+    return Parts(engine, store, Activity(_activity_file(engine.uri, world)), rules, model)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackendUnavailable(
+            f"creating {folder} failed: {error.strerror or error}; choose another uri, or mend that"
+        ) from error
+
+
+def _new_header(world: World) -> Header:
+    return new_header(world.ids.new(), world.clock.now(), world.timezone or machine_zone())
+
+
+def _activity_file(uri: str, world: World) -> Path | None:
+    if world.state is None:
+        return None
+    return world.state / f"lancedb-{hashlib.sha256(uri.encode()).hexdigest()[:16]}" / "activity.sqlite"

@@ -1,0 +1,261 @@
+"""The store: the logs and indexes of its spaces, opened when they are first asked for. Synchronous.
+
+The provider runs this in threads. Reading takes no lock. Writing: look what is new, plan, append; where
+others came first, the same again.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from rawthink_core.clock import iso, to_micros
+from rawthink_core.commits import Commit, digest, encode, receipt_of
+from rawthink_core.errors import BatchIdReused, InvalidRequest
+from rawthink_core.graph import Slice, needs, plan, prepare
+from rawthink_core.operations import RestoreReceipt
+from rawthink_core.selection import owner_of
+from rawthink_lancedb.errors import Raced
+from rawthink_lancedb.index import Index
+from rawthink_lancedb.locks import WRITE
+from rawthink_lancedb.log import Log
+from rawthink_lancedb.moments import Moments
+from rawthink_lancedb.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rawthink_core.graph import Rules, Work
+    from rawthink_core.operations import Batch, RecordReceipt
+    from rawthink_core.provider import World
+    from rawthink_core.rows import State
+    from rawthink_core.selection import Selection
+    from rawthink_lancedb.catalogue import Catalogue
+    from rawthink_lancedb.engine import Engine
+    from rawthink_lancedb.locks import Locks
+    from rawthink_lancedb.vectors import Kept, Vectors
+
+    T = TypeVar("T")
+
+_RESTORE_AT_ONCE = 8 * 2**20  # bytes appended together
+_EXPORT_AT_ONCE = 500  # commits read together
+
+
+class Space:
+    """One space of a store: its log and its index."""
+
+    def __init__(self, log: Log, index: Index) -> None:
+        self.log = log
+        self.index = index
+
+
+class Store:
+    """One store, for one process. Safe to use from many threads."""
+
+    def __init__(self, engine: Engine, catalogue: Catalogue, locks: Locks, world: World) -> None:
+        self.engine = engine
+        self.catalogue = catalogue
+        self.locks = locks
+        self.world = world
+        self.kept: Kept | None = None
+        self.versioned: str | None = None  # why deleted text may stay in the bucket
+        self.grown: Callable[[str], None] = lambda _: None  # told of each space that this process wrote in
+        self._spaces: dict[str, Space] = {}
+        self._lock = threading.Lock()
+        self._last_at = ""
+        self.moments = Moments(engine, catalogue)
+
+    def close(self) -> None:
+        """Stop what works beside the verbs. May be called again."""
+        for space in list(self._spaces.values()):
+            space.index.close()
+
+    def space(self, name: str) -> Space:
+        """Return a space, which need not exist."""
+        with self._lock:
+            found = self._spaces.get(name)
+            if found is None:
+                log = Log(self.engine, self.catalogue, name)
+                found = self._spaces[name] = Space(log, Index(self.engine, log, self.locks))
+                found.index.kept = self.kept
+                found.index.grown = partial(self._tell, name)
+            return found
+
+    def spaces(self) -> list[Space]:
+        """Return every space of the store. Raises a BackendError."""
+        return [self.space(name) for name in self.catalogue.spaces()]
+
+    def go_by(self, kept: Kept | None) -> None:
+        """Take vectors of this model from now on."""
+        with self._lock:
+            self.kept = kept
+            for space in self._spaces.values():
+                space.index.kept = kept
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def read(self, space: str, ask: Callable[[View], T]) -> T:
+        """Return what ``ask`` reads from a view that sees every write before. Raises a BackendError."""
+        log = self.space(space).log
+        log.look()
+        return ask(View(log))
+
+    def scan(
+        self, chosen: Selection, after: tuple[int, str], limit: int
+    ) -> tuple[list[State], tuple[int, str] | None]:
+        """Return the next items that pass, in the order of (recorded at, id), and where to go on."""
+
+        def ask(view: View) -> tuple[list[State], tuple[int, str] | None]:
+            found: list[State] = []
+            last = after
+            for place, state, owner in _told_after(view, after, chosen.as_of, limit):
+                if not chosen.passes(state, owner):
+                    continue
+                if len(found) == limit:
+                    return found, last
+                found.append(state)
+                last = place
+            return found, None
+
+        return self.read(chosen.space, ask)
+
+    def commits(self, space: str) -> Iterator[Commit]:
+        """Yield every commit of a space once, in the order of time, as of when the first is asked for."""
+        log = self.space(space).log
+        if not log.look():
+            return
+        heads = log.heads()
+        for start in range(0, len(heads), _EXPORT_AT_ONCE):
+            some = heads[start : start + _EXPORT_AT_ONCE]
+            yield from log.commits_at([head for _, _, head, _ in some], [size for _, _, _, size in some])
+
+    def vectors_of(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        """Return the vectors that are kept of texts, whichever space they are in."""
+        found: dict[str, Vectors] = {}
+        for space in self.spaces():
+            if space.log.look() and space.index.catch_up() is None:
+                found |= space.index.vectors_of([text for text in texts if text not in found])
+        return found
+
+    def apply(self, name: str) -> None:
+        """Bring the index of a space up with its log, however long it takes."""
+        space = self.space(name)
+        if space.log.look():
+            space.index.look()
+            space.index.apply(space.log.ledger.last_rid)
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def next_instant(self, log: Log) -> datetime:
+        """Return the time of the next commit: the clock's, but later than every commit before."""
+        now = self.world.clock.now()
+        self._last_at = max(self._last_at, self.moments.last())
+        last = max(log.ledger.last_at, self._last_at)
+        if iso(now) > last:
+            return now
+        return datetime.fromisoformat(last) + timedelta(microseconds=1)
+
+    def append(self, space: Space, commits: Sequence[Commit]) -> None:
+        """Append commits, and tell of it. Raises Raced where others came first."""
+        space.log.append(commits)
+        self._last_at = max(self._last_at, *(commit.at for commit in commits))
+        self.moments.note(self._last_at)
+        self._tell(space.log.space)
+
+    def _tell(self, name: str) -> None:
+        self.grown(name)
+
+    def record(self, batch: Batch, rules: Rules) -> RecordReceipt:
+        """Write a batch. Raises what `plan` raises, BatchIdReused or a BackendError."""
+        work, request = prepare(batch, rules), digest(batch)
+        space = self.space(batch.scope.space)
+        with self.locks.held(WRITE):
+            for _ in self.locks.tries():
+                try:
+                    return self._record(space, batch, request, work)
+                except Raced:
+                    continue
+        raise AssertionError  # `tries` has no end but an error
+
+    def _record(self, space: Space, batch: Batch, request: str, work: Work) -> RecordReceipt:
+        space.log.look()
+        view = View(space.log)
+        if (known_commit := space.log.commit(batch.id)) is not None:
+            if known_commit.request != request:
+                raise BatchIdReused(f"batch id {batch.id!r} was used for other content; use a new id")
+            return receipt_of(known_commit)
+        known, at = Slice(), self.next_instant(space.log)
+        while wanted := needs(work, known, at):
+            known.learn(view.facts(wanted))
+        rows = plan(work, known, at)
+        commit = Commit(batch.id, iso(at), batch.scope.space, rows, work.by, request)
+        self.append(space, [commit])
+        return receipt_of(commit)
+
+    def restore(self, name: str, commits: Sequence[Commit]) -> RestoreReceipt:
+        """Add commits as they are; those already there are skipped, and what was forgotten stays so."""
+        if any(commit.space != name for commit in commits):
+            raise InvalidRequest("a commit of another space can't be restored into this one")
+        space = self.space(name)
+        restored, left = 0, list(commits)
+        with self.locks.held(WRITE):
+            for _ in self.locks.tries():
+                if not left:
+                    break
+                try:
+                    restored += self._restore_some(space, left)
+                except Raced:
+                    continue
+        return RestoreReceipt(restored=restored, skipped=len(commits) - restored)
+
+    def _restore_some(self, space: Space, left: list[Commit]) -> int:
+        """Take commits off the list and append what is new of them, piece by piece; return how many were."""
+        restored = 0
+        while left:
+            space.log.look()
+            piece: dict[str, Commit] = {}
+            taken = size = 0
+            for commit in left:
+                taken += 1
+                if commit.id not in piece and (fresh := unknown_part(space.log, commit)) is not None:
+                    piece[commit.id] = fresh
+                    size += len(encode(fresh))
+                if size > _RESTORE_AT_ONCE:
+                    break
+            if piece:
+                self.append(space, list(piece.values()))
+            restored += len(piece)
+            del left[:taken]
+        return restored
+
+
+def unknown_part(log: Log, commit: Commit) -> Commit | None:
+    """Return a commit without rows of forgotten items; None where the log has the commit already."""
+    if log.knows("commit", commit.id) and log.commit(commit.id) is not None:
+        return None
+    known = [item for item in {row["id"] for row in commit.rows} if log.mentions(item)]
+    gone = {state.id for state in View(log).load(known).values() if state.forgotten} if known else ()
+    if not gone:
+        return commit
+    rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
+    return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
+
+
+def _told_after(
+    view: View, after: tuple[int, str], as_of: str | None, limit: int
+) -> Iterator[tuple[tuple[int, str], State, State | None]]:
+    """Yield place, state and entity of every item after a place, in order."""
+    lower = after
+    while births := view.log.born_from(lower[0], limit + 1):
+        rows = view.log.rows(birth.rid for birth in births)
+        states = view.states({stamped.row["id"] for stamped in rows.values()}, as_of)
+        last = births[-1].at
+        placed = {(to_micros(datetime.fromisoformat(s.recorded_at)), s.id): s for s in states.values()}
+        for place in sorted(placed):
+            if lower < place and place[0] <= last:
+                yield place, placed[place], owner_of(placed[place], states)
+        if len(births) <= limit:
+            return
+        lower = (last + 1, "")

@@ -1,0 +1,304 @@
+"""`NowledgeProvider`: the contract over the REST API of one Nowledge Mem server, of either generation."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from rawthink_core import reading
+from rawthink_core.clock import iso
+from rawthink_core.config import machine_zone
+from rawthink_core.errors import (
+    BackendProtocolError,
+    BackendUnavailable,
+    InvalidRequest,
+    StoreDamaged,
+    UnknownSpace,
+    quoted,
+)
+from rawthink_core.graph import Rules
+from rawthink_core.identity import looks_like_id
+from rawthink_core.model import zone_named
+from rawthink_core.operations import ScanPage
+from rawthink_core.provider import BaseProvider, ProviderInfo
+from rawthink_core.selection import utc
+from rawthink_nowledge import health, upkeep
+from rawthink_nowledge.api import Api
+from rawthink_nowledge.client import Client
+from rawthink_nowledge.declared import VERSION, capabilities
+from rawthink_nowledge.entries import entry_of
+from rawthink_nowledge.forgetting import forget
+from rawthink_nowledge.room import Room, scanned
+from rawthink_nowledge.scribe import store_id
+from rawthink_nowledge.settings import DEFAULT_SPACE, where
+from rawthink_nowledge.threads import add_to_threads
+from rawthink_nowledge.writing import Instants
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from rawthink_core.commits import Commit
+    from rawthink_core.embedding import KeptVectors
+    from rawthink_core.model import Item
+    from rawthink_core.operations import (
+        AfterChat,
+        Batch,
+        Export,
+        Forget,
+        ForgetReceipt,
+        Get,
+        GraphPage,
+        GraphQuery,
+        Health,
+        History,
+        HistoryQuery,
+        Items,
+        Maintain,
+        MaintainReceipt,
+        RecordReceipt,
+        RestoreReceipt,
+        Scan,
+        Scope,
+        SearchPage,
+        SearchQuery,
+    )
+    from rawthink_core.provider import World
+    from rawthink_nowledge.ledger import Ledger
+    from rawthink_nowledge.room import Scanned
+    from rawthink_nowledge.settings import NowledgeSettings
+
+    A = TypeVar("A", Items, GraphPage, History)
+
+_IDS_SINCE = (0, 9)  # the version from which on the server takes ids from its clients
+
+
+class NowledgeProvider(BaseProvider):
+    """Memories on a Nowledge Mem server. Belongs to one event loop between `open` and `close`."""
+
+    def __init__(self, settings: NowledgeSettings, world: World) -> None:
+        self._settings = settings
+        self._world = world
+        self.place = where(settings)
+        self.spaces: Mapping[str, str] = {DEFAULT_SPACE: self.place.space} | settings.spaces
+        self._rules = Rules(world.vocabulary, zone_named(world.timezone or "UTC"))
+        self._client = Client(self.place, settings)  # one for life: it remembers what it was refused
+        self._api: Api | None = None
+        self._rooms: dict[str, Room] = {}
+        self._instants = Instants(world.clock)
+        self._settled = False  # whether the server knows the zone of this store
+        self._settling = asyncio.Lock()
+        self.info = ProviderInfo(
+            name="nowledge",
+            version=VERSION,
+            capabilities=capabilities(server_search=settings.server_search),
+            location=f"{self.place.url} (store {settings.store})",
+        )
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Find the server and the zone of the store on it. Creates nothing. Raises a BackendError."""
+        if self._api is not None:
+            return
+        self._client.open()
+        try:
+            self._api = Api(self._client)
+            zone = await self._stored_zone(await self._version())
+        except BaseException:
+            self._api = None
+            await self._client.close()
+            raise
+        self._settled = bool(zone)
+        self._settle(zone or self._world.timezone or str(await asyncio.to_thread(machine_zone)))
+
+    def _settle(self, zone: str) -> None:
+        self._rules = Rules(self._world.vocabulary, zone_named(zone))
+        self.info = replace(self.info, timezone=zone)
+
+    async def close(self) -> None:
+        """Close all connections. May be called again."""
+        self._api = None
+        rooms, self._rooms = list(self._rooms.values()), {}
+        for room in rooms:
+            await room.close()
+        await self._client.close()
+
+    async def _version(self) -> tuple[int, ...]:
+        said = await self._opened.health()
+        if not {"status", "version"} & said.keys():
+            raise BackendProtocolError(
+                f"{self.place.url} answers, but not as a Nowledge Mem does; is the address right?"
+            )
+        return health.numbers(said.get("version"))
+
+    async def _stored_zone(self, version: tuple[int, ...]) -> str:
+        """Return the zone that the store was created in; empty where there is no store yet."""
+        memory = await self._opened.get(store_id(self._settings.store))
+        entry = entry_of(memory, self._settings.store) if memory is not None else None
+        if entry is not None:
+            return entry.zone
+        if version and version >= _IDS_SINCE:
+            return ""
+        home = self._home()
+        await home.follower.refresh()
+        return home.mirror.zone()
+
+    async def _create_store(self) -> None:
+        """Let the server know the zone of this store, before anything is written to it."""
+        async with self._settling:
+            if self._settled:
+                return
+            zone = await self._stored_zone((0,))
+            if not zone:
+                zone = self.info.timezone
+                await self._home().writer.placer.write_manifest(zone)
+            self._settle(zone)
+            self._settled = True
+
+    # --- rooms ----------------------------------------------------------------------------------
+
+    @property
+    def _opened(self) -> Api:
+        if self._api is None:
+            raise BackendUnavailable(f"the memory at {self.place.url} is not open; open it first")
+        return self._api
+
+    def _home(self) -> Room:
+        return self._room_of(self.spaces[DEFAULT_SPACE])
+
+    def room(self, space: str) -> Room:
+        """Return where a space lies. Raises UnknownSpace."""
+        server_space = self.spaces.get(space, self._settings.other_spaces)
+        if server_space is None:
+            raise UnknownSpace(
+                f"space {quoted(space)} has no Space on the server: name one in [providers.nowledge.spaces], "
+                f"or set other_spaces"
+            )
+        return self._room_of(server_space)
+
+    def _room_of(self, server_space: str) -> Room:
+        if server_space not in self._rooms:
+            shared = self._settings.other_spaces == server_space
+            shared = shared or list(self.spaces.values()).count(server_space) > 1
+            self._rooms[server_space] = Room(
+                self._opened, server_space, self._settings, self._world, self._instants, shared=shared
+            )
+        return self._rooms[server_space]
+
+    # --- writing --------------------------------------------------------------------------------
+
+    async def record(self, batch: Batch) -> RecordReceipt:
+        """Write a batch: its memories, then the log that makes them count."""
+        room = self.room(batch.scope.space)
+        await self._create_store()
+        receipt, commit = await room.writer.record(batch, self._rules)
+        await room.lifecycle.follow(commit)
+        return receipt
+
+    async def on_after_chat(self, request: AfterChat) -> RecordReceipt:
+        """Store the passages of a turn; where that is set, add them to threads of their sessions as well."""
+        receipt = await self.record(request.as_batch())
+        if self._settings.threads:
+            await add_to_threads(self._opened, self.room(request.scope.space).follower.space, request)
+        return receipt
+
+    async def forget(self, request: Forget) -> ForgetReceipt:
+        """Delete memories on the server. What it derived from them is out of reach, and named."""
+        room = self.room(request.scope.space)
+        work = forget(room.writer, self._opened, self._world.ids, request)
+        return await room.writer.to_the_end(work)
+
+    async def restore(
+        self,
+        scope: Scope,
+        commits: Sequence[Commit],
+        vectors: KeptVectors | None = None,  # noqa: ARG002 - the server makes its own
+    ) -> RestoreReceipt:
+        """Add commits as they are."""
+        room = self.room(scope.space)
+        await self._create_store()
+        return await room.writer.to_the_end(upkeep.restore(room, scope.space, commits))
+
+    # --- reading --------------------------------------------------------------------------------
+
+    async def get(self, request: Get) -> Items:
+        """Return items by id and entities by name."""
+        request = request.canonical(self._rules)
+        room = self.room(request.scope.space)
+        return _honest(*await room.ask(request.scope.space, partial(reading.get, request=request)))
+
+    async def scan(self, request: Scan) -> ScanPage:
+        """Return one page of everything that passes the filters, oldest first."""
+        request = request.canonical(self._rules)
+        after = _place(request.cursor) if request.cursor is not None else None
+
+        def read(ledger: Ledger) -> tuple[Scanned, list[Item]]:
+            found = scanned(request, ledger, after)
+            return found, reading.nouns(ledger, found.states, utc(request.as_of))
+
+        (found, items), degraded = await self.room(request.scope.space).ask(request.scope.space, read)
+        last = found.states[-1] if found.more else None
+        cursor = f"{last.recorded_at}|{last.id}" if last is not None else None
+        return ScanPage(items=tuple(items), cursor=cursor, degraded=degraded)
+
+    async def graph(self, query: GraphQuery) -> GraphPage:
+        """Return entities with their observations and relations."""
+        query = query.canonical(self._rules)
+        room = self.room(query.scope.space)
+        return _honest(*await room.ask(query.scope.space, partial(reading.graph, query=query)))
+
+    async def history(self, query: HistoryQuery) -> History:
+        """Return all versions of an item or of all that is said about an entity."""
+        room = self.room(query.scope.space)
+        return _honest(*await room.ask(query.scope.space, partial(reading.history, query=query)))
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """Find what a question is about, by its words and by the server's own search."""
+        return await self.room(query.scope.space).search(query.canonical(self._rules))
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    async def export(self, request: Export) -> AsyncIterator[Commit]:
+        """Yield every commit of the space, in the order of time. Raises where not all of it can be read."""
+        room, space = self.room(request.scope.space), request.scope.space
+        await room.follower.refresh()
+        if room.mirror.unreadable:
+            raise StoreDamaged(
+                f"{len(room.mirror.unreadable)} memories can't be read, and a part would pass for the whole: "
+                f"{next(iter(room.mirror.unreadable.values()))}"
+            )
+        for commit in await asyncio.to_thread(upkeep.commits, room, space):
+            yield commit
+
+    async def maintain(self, request: Maintain) -> MaintainReceipt:
+        """Read everything again, and finish what was left undone on the server."""
+        room = self.room(request.scope.space)
+        return await room.writer.to_the_end(upkeep.maintain(room, self._opened, request))
+
+    async def health(self) -> Health:
+        """Return how the server and the store on it are. Works on one that is down, and before `open`."""
+        if self._api is not None:
+            return await health.examine(self, self._api, self._rooms, self._settings, self._world)
+        try:
+            return await health.examine(self, Api(self._client), {}, self._settings, self._world)
+        finally:
+            await self._client.close()
+
+
+def _honest(answer: A, degraded: str | None) -> A:
+    """Return an answer that says why it may not be up to date, if so."""
+    return answer if degraded is None else answer.model_copy(update={"degraded": degraded})
+
+
+def _place(cursor: str) -> tuple[str, str]:
+    """Return the time and id that a cursor stands for. Raises InvalidRequest."""
+    at, _, item = cursor.partition("|")
+    try:
+        if iso(datetime.fromisoformat(at)) == at and looks_like_id(item):
+            return at, item
+    except ValueError:
+        pass
+    raise InvalidRequest("the cursor is not one that a scan returned; start again without it")

@@ -1,0 +1,54 @@
+"""One Space of Nowledge Mem as core's `searching` sees it: our words, and what the server's search found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rawthink_core.retrieval import Retrieved
+from rawthink_nowledge.lexicon import passing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import date
+
+    from rawthink_core.ranking import Place
+    from rawthink_core.rows import State
+    from rawthink_core.selection import Selection
+    from rawthink_nowledge.ledger import Ledger
+    from rawthink_nowledge.lexicon import Lexicon
+
+
+class Retrieval:
+    """Serves one search. ``found`` is what the server's own search answered: items and scores, best first.
+
+    Of that only what shares no term with the question counts. What does is ranked by our words, for the
+    server's score of it hangs on what else the server holds.
+    """
+
+    def __init__(self, ledger: Ledger, lexicon: Lexicon, found: Sequence[tuple[str, float]]) -> None:
+        self._ledger = ledger
+        self._lexicon = lexicon
+        self._found = found
+        self._terms: list[int] = []
+
+    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+        """Return the best items by their words."""
+        self._terms = terms[0]
+        return self._lexicon.search(terms, self._ledger, chosen, depth)
+
+    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:  # noqa: ARG002 - the server was asked in words
+        """Return what the server found by its meaning alone, and the filters let pass."""
+        alone = (hit for hit in self._found if not self._lexicon.shares(hit[0], self._terms))
+        return Retrieved(passing(alone, self._ledger, chosen, depth))
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        """Return states and the entities that they belong to."""
+        return self._ledger.states(ids, as_of)
+
+    def passages_at(self, places: Collection[Place], as_of: str | None) -> Mapping[Place, State]:
+        """Return the passages at places of sessions."""
+        return self._ledger.passages_at(places, as_of)
+
+    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:  # noqa: ARG002 - reading leaves no trace here
+        """Return nothing: what was read is not noted."""
+        return {}

@@ -1,0 +1,160 @@
+"""A room: everything that works on one Space of the server, and how a question is answered from it.
+
+A reader waits a moment for news from the server. Where none comes, what is known already is the answer, and
+it says since when: a memory that is slow or away for a while still helps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from rawthink_core.asking import Asked
+from rawthink_core.errors import BackendError, RawThinkError
+from rawthink_core.searching import answer
+from rawthink_core.selection import owner_of, selection
+from rawthink_core.text import has_substance
+from rawthink_nowledge.following import Follower
+from rawthink_nowledge.lifecycle import Lifecycle
+from rawthink_nowledge.mirror import Mirror
+from rawthink_nowledge.placing import Placer
+from rawthink_nowledge.retrieval import Retrieval
+from rawthink_nowledge.writing import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rawthink_core.operations import Scan, SearchPage, SearchQuery
+    from rawthink_core.provider import World
+    from rawthink_core.rows import State
+    from rawthink_nowledge.api import Api
+    from rawthink_nowledge.ledger import Ledger
+    from rawthink_nowledge.settings import NowledgeSettings
+    from rawthink_nowledge.writing import Instants
+
+    T = TypeVar("T")
+
+PATIENCE: Final = 0.7  # seconds that a search waits for the server: a recall has 1.2 in all
+_WEIGHT: Final = 0.4  # of the server's list beside that of words
+
+
+class Scanned(NamedTuple):
+    """Some states in order, and whether there are more."""
+
+    states: list[State]
+    more: bool
+
+
+class Room:
+    """One Space of the server."""
+
+    def __init__(
+        self,
+        api: Api,
+        server_space: str,
+        settings: NowledgeSettings,
+        world: World,
+        instants: Instants,
+        *,
+        shared: bool,
+    ) -> None:
+        self.shared = (
+            shared  # with others of our spaces, whose memories the server's search would weigh as well
+        )
+        self.mirror = Mirror(settings.store)
+        self.follower = Follower(api, server_space, self.mirror)
+        placer = Placer(api, self.follower, settings.store, settings.connections)
+        self.writer = Writer(placer, self.follower, instants)
+        self.lifecycle = Lifecycle(api, self.follower)
+        self.api = api
+        self._settings = settings
+        self._world = world
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self.writer.close()
+        await self.follower.close()
+
+    async def refresh(self, patience: float | None = None) -> str | None:
+        """See what is new; return why that could not be seen, where something is known already.
+
+        Raises a BackendError where nothing is known yet.
+        """
+        try:
+            await self.follower.refresh(patience)
+        except BackendError as error:
+            if not self.follower.loaded:
+                raise
+            age = time.monotonic() - self.follower.read_at
+            return f"as it was {age:.0f} s ago: {error}"
+        if (unreadable := self.mirror.unreadable) and (why := next(iter(unreadable.values()))):
+            return f"{len(unreadable)} memories can't be read: {why}"
+        return None
+
+    async def ask(self, space: str, question: Callable[[Ledger], T]) -> tuple[T, str | None]:
+        """Return what ``question`` reads from the ledger of a space, and why it may not be up to date."""
+        degraded = await self.refresh()
+        return await asyncio.to_thread(self._ask, space, question), degraded
+
+    def _ask(self, space: str, question: Callable[[Ledger], T]) -> T:
+        with self.mirror.ledger(space) as ledger:
+            return question(ledger)
+
+    # --- searching ------------------------------------------------------------------------------
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """Answer a question by its words, and by what the server's search makes of it."""
+        patience = PATIENCE if self.follower.loaded else None
+        news = asyncio.create_task(self.refresh(patience))
+        hits = asyncio.create_task(self._server_search(query.text))
+        try:
+            await asyncio.wait((news, hits))
+        finally:
+            news.cancel()
+            hits.cancel()
+        degraded = news.result()
+        found, why = hits.result()
+        said = "; ".join(reason for reason in (degraded, why) if reason)
+        return await asyncio.to_thread(self._answer, query, found, said or None)
+
+    async def _server_search(self, text: str) -> tuple[list[tuple[str, float]], str | None]:
+        """Return the memories that the server's search finds, with scores, or why it could not be asked."""
+        if not self._settings.server_search or self.shared or not has_substance(text):
+            return [], None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                hits = await self.api.search(text, self.follower.space)
+        except TimeoutError:
+            return [], f"the server's search did not answer in {PATIENCE:g} s; found by words only"
+        except RawThinkError as error:
+            return [], f"the server's search: {error}; found by words only"
+        return [(hit.memory["id"], hit.score) for hit in hits], None
+
+    def _answer(self, query: SearchQuery, found: list[tuple[str, float]], degraded: str | None) -> SearchPage:
+        space, now = query.scope.space, self._world.clock.now()
+        items = [
+            (entry.item, score)
+            for memory, score in found
+            if (entry := self.mirror.entry(memory)) is not None
+            and entry.space == space
+            and entry.row is not None
+        ]
+        asked = Asked((), _WEIGHT, self._settings.min_score) if items else None
+        with self.mirror.searchable(space) as (ledger, lexicon):
+            return answer(query, Retrieval(ledger, lexicon, items), now, degraded, asked, self._world.fusion)
+
+
+def scanned(request: Scan, ledger: Ledger, after: tuple[str, str] | None) -> Scanned:
+    """Return the next states of a scan, oldest first."""
+    chosen = selection(request, ("entity", "observation", "relation", "passage"))
+    every = ledger.all(chosen.as_of)
+    known = {state.id: state for state in every}
+    found = [
+        state
+        for state in every
+        if (after is None or (state.recorded_at, state.id) > after)
+        and chosen.passes(state, owner_of(state, known))
+    ]
+    found.sort(key=lambda state: (state.recorded_at, state.id))
+    return Scanned(found[: request.limit], len(found) > request.limit)
