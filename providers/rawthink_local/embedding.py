@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.embedding import Embedder
     from rawthink_core.writes import Batch
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.searchindex import SearchIndex
     from rawthink_local.store import Store
 
 log = logging.getLogger("rawthink.local")
@@ -48,14 +48,14 @@ class Embedding:
         self,
         embedder: Embedder,
         store: Store,
-        lexical: Lexical,
+        index: SearchIndex,
         in_thread: Callable[..., Awaitable[Any]],
     ) -> None:
         self.embedder = embedder
         self.problem: str | None = None
-        self._derived = store.journal.derived
+        self._derived = store.derived
         self._store = store
-        self._lexical = lexical
+        self._index = index
         self._in_thread = in_thread
         self._settled = read_model(self._derived)
         self._known = asyncio.Event()
@@ -184,14 +184,14 @@ class Embedding:
 
     def waiting(self) -> int:
         """Count what waits for its vectors: everything, where nothing is known of the model yet."""
-        if self._lexical.kept is None:
+        if self._index.kept is None:
             return self._store.index.born_count() if self.wanted else 0
         with suppress(BackendError):  # `coverage` says why
-            return self._lexical.waiting_count()
+            return self._index.waiting_count()
         return 0
 
     async def _missing(self, texts: Iterable[str]) -> list[str]:
-        kept = self._lexical.kept
+        kept = self._index.kept
         return [] if kept is None else await self._in_thread(kept.missing, list(texts))
 
     async def _embed(self, texts: Sequence[str]) -> None:
@@ -212,7 +212,7 @@ class Embedding:
         for number, (text, _) in enumerate(pieces):
             if number in vectors:
                 made[text].append(vectors[number])
-        kept = self._lexical.kept
+        kept = self._index.kept
         if kept is not None:
             await self._in_thread(kept.put, made)
 
@@ -251,8 +251,8 @@ class Embedding:
             self._refuse_model(f"{model.name} ({model.fingerprint})")
             self._known.set()
             return False
-        if self._lexical.kept is None:
-            await self._in_thread(lambda: self._lexical.go_by(Kept(self._derived, model)))
+        if self._index.kept is None:
+            await self._in_thread(lambda: self._index.go_by(Kept(self._derived, model)))
         self._known.set()
         return True
 
@@ -273,11 +273,11 @@ class Embedding:
                     await self._embed(texts)
                 finally:
                     lock.release()
-        await self._in_thread(self._lexical.write_again, items)
+        await self._in_thread(self._index.write_again, items)
         return True
 
     def _waiting(self) -> list[tuple[str, str]]:
-        return self._lexical.waiting(_ROUND)
+        return self._index.waiting(_ROUND)
 
     def _texts(self, items: Sequence[tuple[str, str]]) -> list[str]:
         return self._store.texts(items)
@@ -296,8 +296,8 @@ class Embedding:
             await asyncio.gather(task, return_exceptions=True)
         self._settled, self._mismatch, self.problem = None, None, None
         self._known.clear()
-        await self._in_thread(self._lexical.go_by, None)
-        if await self._learn() and (kept := self._lexical.kept) is not None:
+        await self._in_thread(self._index.go_by, None)
+        if await self._learn() and (kept := self._index.kept) is not None:
             await self._in_thread(drop_other_models, self._derived, kept.model)
             self.start()
 
