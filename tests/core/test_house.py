@@ -27,7 +27,7 @@ LEVELS = (
     "embedders.endpoint embedders.http embedders.ollama embedders.openai",
     "embedders.directions embedders.serving embedders.offline embedders.auto",
     "work validation slice entities revising planning graph dialects foreign",
-    "selection asking retrieval hits searching reading",
+    "selection asking retrieval hits finding searching reading",
     "decisions masking injected chat context turns",
     "plugins guard layers config recall verbs memory opening sync",
     "vault.chunking vault.frontmatter vault.folder vault.documents vault.ledger vault.reports vault.catalogue",
