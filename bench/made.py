@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, encode, encode_header, new_header
@@ -74,3 +74,27 @@ def make_store(folder: Path, entities: int) -> Path:
         for commit in commits(entities):
             file.write(encode(commit))
     return path
+
+
+class Part(NamedTuple):
+    """A part of a file of a vault: one passage."""
+
+    session: str
+    text: str
+
+
+def make_vault(folder: Path, passages: int, a_file: int = 10) -> list[Part]:
+    """Write sessions of so many passages in all, two paragraphs of 50 words each, and return the passages."""
+    texts = Texts(17)
+    (folder / "sessions").mkdir(parents=True, exist_ok=True)
+    parts: list[Part] = []
+    for first in range(0, passages, a_file):
+        day = f"{_START + timedelta(days=first // a_file):%Y-%m-%d}"
+        session = f"{day}_001"
+        lines = ["---", f'id: "{session}"', f"date: {day}", 'tags: ["made"]', "---"]
+        for number in range(first, min(first + a_file, passages)):
+            halves = [texts.sentence(50), texts.sentence(50)]
+            lines += ["", f"## Part {number}", "", halves[0], "", halves[1]]
+            parts.append(Part(session, " ".join(halves)))
+        (folder / "sessions" / f"{session}_made.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return parts

@@ -18,7 +18,6 @@ from rawthink_core.operations import (
     Advice,
     Answer,
     Batch,
-    Get,
     GraphQuery,
     SearchQuery,
     parse,
@@ -160,9 +159,9 @@ class Challenge(Answer):
 
 
 async def challenge(provider: Provider, scope: Scope, topic: str, limit: int = 5) -> Challenge:
-    """Gather what speaks against ``topic``: at most ``limit`` of each sort. Four searches and two look-ups.
+    """Gather what speaks against ``topic``: at most ``limit`` of each sort. Four searches and one look-up.
 
-    Raises InvalidRequest, or what the provider raises.
+    What it lists does not count as read. Raises InvalidRequest, or what the provider raises.
     """
     base = {"scope": scope, "text": topic, "limit": limit, "relevant_only": True}
 
@@ -176,18 +175,17 @@ async def challenge(provider: Provider, scope: Scope, topic: str, limit: int = 5
     widely = min(4 * limit, MAX_LIMIT)
     about = await search(items=("entity", "observation"), statuses=(*once, "invalidated"), limit=widely)
     entities = tuple(dict.fromkeys(hit.entity for hit in about.items if hit.entity is not None))[: 2 * limit]
-    graph = await provider.graph(GraphQuery(scope=scope, ids=entities, depth=1))
-    near = await provider.get(Get(scope=scope, ids=entities))
-    reasons = [p.degraded for p in (rejected, revised, questions, about, graph, near) if p.degraded]
+    graph = await provider.graph(GraphQuery(scope=scope, ids=entities, observations=False, listing=True))
+    reasons = [p.degraded for p in (rejected, revised, questions, about, graph) if p.degraded]
     return Challenge(
         topic=topic,
         rejected=rejected.items,
         revised=revised.items,
         contradictions=tuple(r for r in graph.relations if r.type == "contradicts")[:limit],
         uncertain=tuple(
-            item
-            for item in near.items
-            if isinstance(item, Entity) and item.epistemic in ("hypothesis", "speculation")
+            entity
+            for entity in graph.entities
+            if entity.id in entities and entity.epistemic in ("hypothesis", "speculation")
         )[:limit],
         open_questions=questions.items,
         degraded=reasons[0] if reasons else None,

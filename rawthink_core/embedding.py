@@ -15,10 +15,22 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from rawthink_core.errors import BackendProtocolError
+from rawthink_core.errors import TextsNotEmbedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+__all__ = [
+    "Embedder",
+    "EmbedderPlugin",
+    "KeptVectors",
+    "NoEmbedder",
+    "NoSettings",
+    "TextsNotEmbedded",
+    "first_window",
+    "plain",
+    "windows",
+]
 
 
 @runtime_checkable
@@ -51,23 +63,6 @@ class Embedder(Protocol):
     async def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question; of a long one, its first window's. Raises BackendError."""
         ...
-
-
-class TextsNotEmbedded(BackendProtocolError):  # noqa: N818 - as in `errors`
-    """The model has no vector for some texts and will have none later: set these aside, keep the others.
-
-    ``failed`` maps their positions in the request to the reason, ``vectors`` the other positions to vectors.
-    """
-
-    def __init__(self, failed: Mapping[int, str], vectors: Mapping[int, list[float]]) -> None:
-        self.failed = dict(failed)
-        self.vectors = dict(vectors)
-        told = "; ".join(f"text {position}: {why}" for position, why in list(self.failed.items())[:3])
-        more = f" and {len(self.failed) - 3} more" if len(self.failed) > 3 else ""  # noqa: PLR2004 - as above
-        texts = len(self.failed) + len(self.vectors)
-        super().__init__(
-            f"{len(self.failed)} of {texts} texts have no vector and go by their words: {told}{more}"
-        )
 
 
 @dataclass(frozen=True, slots=True)

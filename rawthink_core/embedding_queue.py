@@ -222,12 +222,20 @@ class EmbeddingQueue:
                 self.problem, pause = None, _SHORTEST
                 await self._wake.wait()
                 self._wake.clear()
-            except (BackendError, *self._restless) as error:
-                if isinstance(error, BackendError):
-                    self.problem = str(error)
-                    log.info("embedding waits %.0f s: %s", pause, error)
+            except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and the queue outlives it
+                if not isinstance(error, self._restless):
+                    self._note(error, pause)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
+
+    def _note(self, error: Exception, pause: float) -> None:
+        """Keep in mind why embedding waits; what nobody meant to raise is logged with its place, once."""
+        told = str(error) or type(error).__name__
+        if isinstance(error, BackendError):
+            log.info("embedding waits %.0f s: %s", pause, error)
+        elif self.problem != told:
+            log.error("embedding waits: %s", told, exc_info=error)
+        self.problem = told
 
     async def _learn(self) -> bool:
         """Reach the embedder and see what it is; tell whether this store can go by it."""

@@ -14,6 +14,7 @@
     │   ├── BackendTimeout          it did not answer in time, or its lock is held
     │   ├── AuthenticationFailed    it refused our credentials
     │   ├── BackendProtocolError    it answered something that its protocol does not allow
+    │   │   └── TextsNotEmbedded    the model has no vector for some texts; carries those of the others
     │   └── StoreDamaged            its files hold what cannot be read; says what `doctor` will do
     ├── StoreTooNew                 written by a newer version of RAWThink
     ├── EmbedderMismatch            the store's vectors come from another embedder
@@ -31,10 +32,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _QUOTED = 60
+_LISTED = 3  # texts that an error about many of them names
 
 
 def quoted(text: str) -> str:
@@ -126,6 +128,23 @@ class AuthenticationFailed(BackendError):
 
 class BackendProtocolError(BackendError):
     """The store answered something that its protocol does not allow."""
+
+
+class TextsNotEmbedded(BackendProtocolError):
+    """The model has no vector for some texts and will have none later: set these aside, keep the others.
+
+    ``failed`` maps their positions in the request to the reason, ``vectors`` the other positions to vectors.
+    """
+
+    def __init__(self, failed: Mapping[int, str], vectors: Mapping[int, list[float]]) -> None:
+        self.failed = dict(failed)
+        self.vectors = dict(vectors)
+        told = "; ".join(f"text {position}: {why}" for position, why in list(self.failed.items())[:_LISTED])
+        more = f" and {len(self.failed) - _LISTED} more" if len(self.failed) > _LISTED else ""
+        texts = len(self.failed) + len(self.vectors)
+        super().__init__(
+            f"{len(self.failed)} of {texts} texts have no vector and go by their words: {told}{more}"
+        )
 
 
 class StoreDamaged(BackendError):

@@ -106,7 +106,8 @@ def graph(reader: Reader, query: GraphQuery) -> GraphPage:
             relations[link.id] = link
             following.update((end, None) for end in ends_of(link) if end not in visited)
         frontier = list(following)
-    said = [s for s in reader.about([i for i in start if i in visited], as_of) if s.status in query.statuses]
+    whom = [item for item in start if item in visited] if query.observations else []
+    said = [s for s in (reader.about(whom, as_of) if whom else ()) if s.status in query.statuses]
     said.sort(key=lambda state: state.told)
     return GraphPage(
         entities=tuple(cast("list[Entity]", nouns(reader, visited.values(), as_of))),

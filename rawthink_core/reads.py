@@ -121,7 +121,8 @@ class ScanPage(Answer):
 class GraphQuery(Scoped):
     """The neighbourhood of entities: their observations, and relations up to ``depth`` steps away.
 
-    With ``listing`` nothing counts as read: for a host that shows what a search found.
+    Without ``observations`` none is fetched. With ``listing`` nothing counts as read: for a host that shows
+    what a search found.
     """
 
     ids: tuple[Text, ...] = ()
@@ -130,6 +131,7 @@ class GraphQuery(Scoped):
     statuses: tuple[StatusWord, ...] = ("active",)
     as_of: When | None = None
     limit: int = Field(default=200, ge=1, le=MAX_SCAN)  # relations at most
+    observations: bool = True
     listing: bool = False
 
 

@@ -201,7 +201,8 @@ class Recollection(BaseProvider):
             ends = [end for s in touching[:room] for end in ends_of(s)]
             frontier = [end for end in dict.fromkeys(ends) if end not in seen and end in states]
             seen += frontier
-        said = [s for s in states.values() if s.kind == "observation" and s.row["entity"] in roots]
+        whom = roots if query.observations else ()
+        said = [s for s in states.values() if s.kind == "observation" and s.row["entity"] in whom]
         said = sorted((s for s in said if s.status in query.statuses), key=lambda s: s.told)
         if not query.listing:
             self._use([*roots, *(s.id for s in said)])

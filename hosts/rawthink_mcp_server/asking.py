@@ -11,7 +11,7 @@ from rawthink_mcp_server.faults import between, filled, renamed
 from rawthink_mcp_server.telling import Sheet, Told, count, degraded, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rawthink_core.decisions import Challenge
     from rawthink_core.model import Hit
@@ -100,11 +100,14 @@ async def search_nodes(
         "entity_types": [entity_type] if entity_type is not None else [],
     }
     with renamed(_PLACES):
-        page, groups, total = await _by_entity(at, query, limit, filters)
+        page = await at.memory.search(query, items=_GRAPH, group="entity", limit=limit, **filters)
+    groups: dict[str, list[Hit]] = {}
+    for hit in page.items:
+        groups.setdefault(hit.entity or "", []).append(hit)
     graph = await _around(at, list(groups), max_relations)
     known = {entity.id: entity for entity in graph.entities}
     sheet = Sheet()
-    sheet.always(_found(len(groups), total, "entity", query, page))
+    sheet.always(_found(len(groups), page.total, "entity", query, page))
     for number, (owner, hits) in enumerate(groups.items(), 1):
         name = one_line(hits[0].entity_name or owner)
         head = at.tell.entity(known[owner]) if owner in known else f"{name} [{owner}]"
@@ -122,42 +125,20 @@ async def search_nodes(
     if graph.relations and not sheet.left_out and sheet.add("Relations:"):
         for relation in graph.relations:
             sheet.add(at.tell.relation(relation))
-    more = page.truncated or (total is not None and total > len(groups))
-    _close(sheet, page.degraded or graph.degraded, more=more and bool(groups))
+    _close(sheet, page.degraded or graph.degraded, more=page.truncated and bool(groups))
     if graph.truncated:
         sheet.always(f"More than {max_relations} relations: raise max_relations, or open_nodes one entity.")
-    return Told(sheet.text(), {"hits": [hit for hits in groups.values() for hit in hits], "graph": graph})
-
-
-async def _by_entity(
-    at: Open, query: str, limit: int, filters: Mapping[str, Any]
-) -> tuple[SearchPage, dict[str, list[Hit]], int | None]:
-    """Return the hits of the best entities, and how many entities match, where that is known.
-
-    Twice as many hits as entities are mostly enough, and take half the time that grouping takes the store.
-    """
-    page = await at.memory.search(query, items=_GRAPH, limit=min(2 * limit, MAX_LIMIT), **filters)
-    groups = _grouped(page.items)
-    if not page.truncated:
-        return page, dict(list(groups.items())[:limit]), len(groups)
-    if len(groups) >= limit:
-        return page, dict(list(groups.items())[:limit]), None
-    page = await at.memory.search(query, items=_GRAPH, group="entity", limit=limit, **filters)
-    return page, _grouped(page.items), page.total
-
-
-def _grouped(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
-    groups: dict[str, list[Hit]] = {}
-    for hit in hits:
-        groups.setdefault(hit.entity or "", []).append(hit)
-    return groups
+    shown = {"entities": graph.entities, "relations": graph.relations, "truncated": graph.truncated}
+    return Told(sheet.text(), {"hits": [hit for hits in groups.values() for hit in hits], "graph": shown})
 
 
 async def _around(at: Open, entities: list[str], most: int) -> GraphPage:
     """Return entities with their relations, where the backend has such a thing as a graph."""
     if not entities or not at.memory.info.can(Capability.GRAPH):
         return GraphPage()
-    return await at.memory.graph(ids=entities, depth=1 if most else 0, limit=max(most, 1), listing=True)
+    return await at.memory.graph(
+        ids=entities, depth=1 if most else 0, limit=max(most, 1), observations=False, listing=True
+    )
 
 
 async def challenge(at: Open, *, topic: str, limit: int = 5) -> Told:

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from rawthink_mcp_server.house import Open
 
 _SHOWN = 20
+_OF_NAME = 80  # characters of what is not there
 
 
 async def delete_entities(at: Open, *, entityNames: Sequence[str]) -> Told:  # noqa: N803 - the tool's argument
     """Erase entities with all that is said of them."""
     _some("entityNames", entityNames)
-    ids, names = split(entityNames)
-    found = await at.memory.get(*ids, names=names)
-    _refuse([f"entity {one_line(name)}" for name in found.missing])
+    ids, each = split(entityNames)
+    held = [item.id for item in (await at.memory.get(*ids)).items] if ids else []
+    found = await at.memory.get(*held, names=[name for name in each if name not in held])
+    _refuse([f"entity {one_line(name)[:_OF_NAME]}" for name in found.missing])
     if strangers := [item.id for item in found.items if not isinstance(item, Entity)]:
         raise InvalidRequest([Fault("entityNames", f"{item} is no entity") for item in strangers])
     return await _forget(at, [item.id for item in found.items])
@@ -36,13 +38,15 @@ async def delete_entities(at: Open, *, entityNames: Sequence[str]) -> Told:  # n
 async def delete_observations(at: Open, *, deletions: Sequence[dict[str, Any]]) -> Told:
     """Erase what was said of entities, by exact text or id, retired or not."""
     _some("deletions", deletions)
+    for index, deletion in enumerate(deletions):
+        _some(f"deletions.{index}.observations", deletion["observations"])
     page = await _around(at, [deletion["entityName"] for deletion in deletions], depth=0)
     chosen: list[str] = []
     missing: list[str] = []
     for deletion in deletions:
         owner = named(page.entities, deletion["entityName"])
         if owner is None:
-            missing.append(f"entity {one_line(deletion['entityName'])}")
+            missing.append(f"entity {one_line(deletion['entityName'])[:_OF_NAME]}")
             continue
         for text in deletion["observations"]:
             said = [
@@ -52,7 +56,7 @@ async def delete_observations(at: Open, *, deletions: Sequence[dict[str, Any]]) 
                 and (item.id == canonical_id(text) or same_text(item.text) == same_text(text))
             ]
             chosen += said
-            missing += [] if said else [f"observation {one_line(text)[:80]} of {one_line(owner.name)}"]
+            missing += [] if said else [f"observation {one_line(text)[:_OF_NAME]} of {one_line(owner.name)}"]
     _refuse(missing)
     return await _forget(at, list(dict.fromkeys(chosen)))
 
@@ -79,15 +83,16 @@ async def delete_relations(at: Open, *, relations: Sequence[dict[str, Any]]) -> 
         ]
         chosen += found
         if not found:
-            missing.append(f"relation {one_line(given['from'])} {one_line(kind)} {one_line(given['to'])}")
+            words = (given["from"], kind, given["to"])
+            missing.append(" ".join(["relation", *(one_line(word)[:_OF_NAME] for word in words)]))
     _refuse(missing)
     return await _forget(at, list(dict.fromkeys(chosen)))
 
 
 async def _around(at: Open, names: Sequence[str], depth: int) -> GraphPage:
-    ids, others = split(names)
+    ids, each = split(names)
     return await at.memory.graph(
-        *others, ids=ids, depth=depth, statuses=STATUSES, limit=MAX_SCAN, listing=True
+        *each, ids=ids, depth=depth, statuses=STATUSES, limit=MAX_SCAN, observations=not depth, listing=True
     )
 
 

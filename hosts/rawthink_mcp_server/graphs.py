@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from rawthink_core.model import Entity, Observation, Passage, Relation
 from rawthink_core.operations import MAX_LIMIT, MAX_SCAN
 from rawthink_core.vocabulary import STATUSES
 from rawthink_mcp_server.faults import between, filled, renamed
-from rawthink_mcp_server.naming import answers, split
+from rawthink_mcp_server.naming import answers, named, split
 from rawthink_mcp_server.telling import KINDS, Sheet, Told, count, degraded, one_line
 
 if TYPE_CHECKING:
@@ -38,15 +39,16 @@ async def open_nodes(at: Open, *, names: Sequence[str]) -> Told:
     """Show all that stands about entities, and any item by its id."""
     if not names:
         raise InvalidRequest([Fault("names", "must not be empty")])
-    ids, others = split(names)
-    page = await at.memory.graph(*others, ids=ids, depth=1, statuses=STATUSES, limit=_RELATIONS)
-    missing = list(page.missing)
+    ids, each = split(names)
+    page = await at.memory.graph(*each, ids=ids, depth=1, statuses=STATUSES, limit=_RELATIONS)
+    opened = [entity for entity in page.entities if any(answers(entity, name) for name in each)]
+    absent = set(page.missing)
+    missing = [name for name in each if name in absent and named(opened, name) is None]
     items: tuple[Item, ...] = ()
-    if others_by_id := [name for name in missing if name in ids]:
-        found = await at.memory.get(*others_by_id)
+    if others := [name for name in missing if name in ids]:
+        found = await at.memory.get(*others)
         items = found.items
         missing = [name for name in missing if name not in ids or name in found.missing]
-    opened = [entity for entity in page.entities if any(answers(entity, name) for name in names)]
     if not opened and not items:
         raise NotFound(await _nobody(at, missing))
     sheet = Sheet()
@@ -231,9 +233,8 @@ async def _summary(at: Open, entity_type: str | None) -> Told:
 async def history(at: Open, *, name: str) -> Told:
     """Show how an entity or item came to be what it is, oldest first."""
     filled("name", name)
-    memory = at.memory
     try:
-        found = await (memory.history(item_id=name) if looks_like_id(name) else memory.history(name=name))
+        found = await _past(at, name)
     except NotFound:
         raise NotFound(await _nobody(at, [name])) from None
     sheet = Sheet()
@@ -245,6 +246,14 @@ async def history(at: Open, *, name: str) -> Told:
         sheet.add(line)
     _full(sheet, "ask for the history of one item, by id")
     return Told(sheet.text(), {"history": found})
+
+
+async def _past(at: Open, name: str) -> History:
+    """Return the history of an item by its id, else of an entity by its name. Raises NotFound."""
+    if looks_like_id(name):
+        with contextlib.suppress(NotFound):
+            return await at.memory.history(item_id=name)
+    return await at.memory.history(name=name)
 
 
 def _events(tell: Teller, sheet: Sheet, found: History) -> Iterator[tuple[tuple[datetime, int], str]]:

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def split(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return what has the form of an id, as stores keep it, and the rest; each once and in order."""
+    """Return what has the form of an id, as stores keep it, and every name; each once and in order.
+
+    What has the form of an id is a name too: somebody may have called an entity so.
+    """
     each = list(dict.fromkeys(map(canonical_id, names)))
-    return [name for name in each if looks_like_id(name)], [name for name in each if not looks_like_id(name)]
+    return [name for name in each if looks_like_id(name)], each
 
 
 def answers(entity: Entity, name: str) -> bool:

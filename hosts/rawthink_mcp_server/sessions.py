@@ -25,7 +25,8 @@ async def get_session(at: Open, *, session_id: str, offset: int = 0) -> Told:
     """Show the text of a session or note from an offset on, as much of it as one answer holds."""
     filled("session_id", session_id)
     between("offset", offset, 0, 2**53)
-    head, text, reason = await _text_of(at, session_id)
+    with renamed({"sessions.0": "session_id"}):
+        head, text, reason = await _text_of(at, session_id)
     page, end = _page(text, offset)
     lines = [head]
     if offset or end < len(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rawthink_core.errors import InvalidRequest, NotFound
-from rawthink_core.identity import looks_like_id
+from rawthink_core.identity import canonical_id, looks_like_id
 from rawthink_core.text import identity_key
 from rawthink_mcp_server.faults import renamed
 from rawthink_mcp_server.telling import Told, one_line, receipt
@@ -170,8 +170,10 @@ async def revise(
     """
     if not observations:
         raise InvalidRequest("observations: must not be empty; open_nodes shows what is said, with ids")
+    ids = [text for text in observations if looks_like_id(text)]
+    known = {item.id for item in (await at.memory.get(*ids)).items} if ids else set()
     targets = [
-        {"id": text} if looks_like_id(text) else {"entity": entity_name, "text": text}
+        {"id": text} if canonical_id(text) in known else {"entity": entity_name, "text": text}
         for text in observations
     ]
     change: dict[str, Any] = {"targets": targets, "reason": superseded_by}

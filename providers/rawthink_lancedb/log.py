@@ -283,6 +283,7 @@ class Log:
     def _create(self) -> None:
         self._catalogue.note_space(self.space)
         create_table(self._engine, self.table, log_schema())
+        self.table.ask("building an index in", _with_index)
 
     # --- what is erased -------------------------------------------------------------------------
 
@@ -326,6 +327,13 @@ def _what_says_more(items: Iterable[str]) -> Iterator[str]:
     wanted = sorted(items)
     for start in range(0, len(wanted), _AT_ONCE):
         yield f"op <> 'forgotten' AND {sql.one_of('item', wanted[start : start + _AT_ONCE])}"
+
+
+async def _with_index(table: AsyncTable) -> None:
+    from lancedb.index import BTree  # noqa: PLC0415 - loaded with the engine
+
+    if not list(await table.list_indices()):
+        await table.create_index("rid", config=BTree())
 
 
 async def _version(table: AsyncTable) -> int:

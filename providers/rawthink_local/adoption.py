@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.clock import Clock
     from rawthink_core.graph import Rules
-    from rawthink_local.lookup import RowIndex
+    from rawthink_local.storeindex import StoreIndex
 
 FILE = "memory.jsonl"
 _TRIES = 5
@@ -38,7 +38,7 @@ class Adoption:
     Safe to use from many threads. Until it is adopted, its memories are laid over the row index.
     """
 
-    def __init__(self, path: Path, space: str, rules: Rules, index: RowIndex, clock: Clock) -> None:
+    def __init__(self, path: Path, space: str, rules: Rules, index: StoreIndex, clock: Clock) -> None:
         self.path = path
         self.space = space
         self._rules = rules
@@ -46,7 +46,7 @@ class Adoption:
         self._clock = clock
         self._lock = threading.RLock()
         self._seen: tuple[int, int, int] | None = None
-        self._adopted_in: tuple[int, int, int] | None = None
+        self._adopted_in: tuple[int, ...] | None = None
         self.graph: ForeignGraph | None = None
         self.settled: Settled | None = None
         self.pending: Commit | None = None

@@ -37,7 +37,7 @@ class Builder:
     def __init__(self, store: Store, root: Path, kept: Kept | None = None) -> None:
         order: dict[str, Any] = {
             "folder": str(store.journal.folder),
-            "rows": str(store.index.file) if store.index.file else None,
+            "rows": str(store.index.main.file) if store.index.main.file else None,
             "root": str(root),
             "model": list(kept.model) if kept is not None else None,
         }
@@ -124,7 +124,7 @@ def main(order: dict[str, Any]) -> None:
     if overlay:
         store.lay_over(overlay)
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
-    kept = Kept(store.journal.derived, Model(*order["model"])) if order["model"] else None
+    kept = Kept(store.derived, Model(*order["model"])) if order["model"] else None
     replica = Replica(store, root, SystemClock(), kept, EdgeIndex.open)  # nothing waits for this process
     total = store.index.born_count()
     try:

@@ -9,15 +9,15 @@ from rawthink_core.upkeep import Check
 from rawthink_local.replicas import examine_slots
 
 if TYPE_CHECKING:
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.searchindex import SearchIndex
 
 _AGAIN: Final = "mend what it says, then look again"
 
 
-def search(lexical: Lexical) -> Check:
+def search(index: SearchIndex) -> Check:
     """Say whether what is written can be found."""
     try:
-        behind = lexical.catch_up()
+        behind = index.catch_up()
     except RawThinkError as error:
         return Check(name="search", status="fail", detail=str(error), fix=_AGAIN)
     if behind is not None and behind.startswith("index not built"):
@@ -26,18 +26,16 @@ def search(lexical: Lexical) -> Check:
         return Check(name="search", status="warn", detail=detail, fix=fix)
     if behind is not None:
         return Check(name="search", status="note", detail=f"{behind}; answers are incomplete until then")
-    return Check(
-        name="search", status="ok", detail=f"{lexical.size():,} points, up to date ({lexical.place()})"
-    )
+    return Check(name="search", status="ok", detail=f"{index.size():,} points, up to date ({index.place()})")
 
 
-def vectors(lexical: Lexical) -> list[Check]:
+def vectors(index: SearchIndex) -> list[Check]:
     """Say how many texts have their vectors, where the store has an embedder."""
-    kept = lexical.kept
+    kept = index.kept
     if kept is None:
         return []
     try:
-        waiting, count = lexical.waiting_count(), kept.count()
+        waiting, count = index.waiting_count(), kept.count()
     except RawThinkError as error:
         return [Check(name="vectors", status="fail", detail=str(error), fix=_AGAIN)]
     detail = f"{count:,} texts, by {kept.model.name} ({kept.model.dimensions} numbers each)"
@@ -46,9 +44,9 @@ def vectors(lexical: Lexical) -> list[Check]:
     return [Check(name="vectors", status="note", detail=f"{detail}; {waiting:,} items wait for theirs")]
 
 
-def slots(lexical: Lexical) -> Check:
+def slots(index: SearchIndex) -> Check:
     """Say which replicas there are, and which nobody needs."""
-    used, free, orphans = examine_slots(lexical.root)
+    used, free, orphans = examine_slots(index.root)
     detail = f"{used} replica(s) of the index in use, {free} kept for the next process"
     if orphans:
         detail += f", {orphans} left over (deleted by the next process that searches)"

@@ -43,7 +43,7 @@ Marker: TypeAlias = "dict[str, str | int]"
 _T = TypeVar("_T")
 
 _STAMP: Final = "index.json"  # written after the first marker: without it a folder holds nothing finished
-_SCHEMA: Final[dict[str, str | int]] = {"schema": 6, "engine": "qdrant-edge 0.9"}
+_SCHEMA: Final[dict[str, str | int]] = {"schema": 7, "engine": "qdrant-edge 0.9"}
 _MARKER: Final = "7f0c4f1a-5d0e-5a52-9d0b-3f3f0b6f6a01"  # no space, no vector: in no search and no statistic
 _STEP: Final = 256  # points a call: about 16 ms
 _FLUSH_EVERY: Final = 5_000  # points: what opening repeats after a kill, about 0.3 s

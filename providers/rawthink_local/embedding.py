@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.embedding import Embedder
     from rawthink_core.embedding_shelf import Model
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.searchindex import SearchIndex
     from rawthink_local.store import Store
 
 
@@ -26,17 +26,17 @@ class LocalShelf:
 
     restless: Sequence[type[Exception]] = (Moved,)
 
-    def __init__(self, store: Store, lexical: Lexical) -> None:
+    def __init__(self, store: Store, index: SearchIndex) -> None:
         self.place = str(store.journal.folder)
         self._store = store
-        self._lexical = lexical
-        self._derived = store.journal.derived
+        self._index = index
+        self._derived = store.derived
         self._lock = FileLock(self._derived / "embedding.lock", mode=FILE_MODE, thread_local=False)
 
     @property
     def model(self) -> Model | None:
         """Whose vectors the store takes at present."""
-        return self._lexical.kept.model if self._lexical.kept is not None else None
+        return self._index.kept.model if self._index.kept is not None else None
 
     def settle(self, model: Model) -> None:
         """Let the store go by this model from now on."""
@@ -44,7 +44,7 @@ class LocalShelf:
 
     def go_by(self, model: Model | None) -> None:
         """Take vectors of this model."""
-        self._lexical.go_by(None if model is None else Kept(self._derived, model))
+        self._index.go_by(None if model is None else Kept(self._derived, model))
 
     def drop_others(self) -> None:
         """Delete the vectors of every other model."""
@@ -53,22 +53,22 @@ class LocalShelf:
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """Return those of the texts that have no vectors yet, each once."""
-        return [] if self._lexical.kept is None else self._lexical.kept.missing(texts)
+        return [] if self._index.kept is None else self._index.kept.missing(texts)
 
     def put(self, made: Mapping[str, Sequence[Sequence[float]]]) -> None:
         """Keep the vectors of texts."""
-        if self._lexical.kept is not None:
-            self._lexical.kept.put(made)
+        if self._index.kept is not None:
+            self._index.kept.put(made)
 
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         """Return space and id of some items that wait for their vectors."""
-        return self._lexical.waiting(limit)
+        return self._index.waiting(limit)
 
     def waiting_count(self) -> int:
         """Count the items that wait: all, while the store takes no model's vectors."""
-        if self._lexical.kept is None:
+        if self._index.kept is None:
             return self._store.index.born_count()
-        return self._lexical.waiting_count()
+        return self._index.waiting_count()
 
     def texts(self, items: Sequence[Any]) -> list[str]:
         """Return the texts by which items are found."""
@@ -76,7 +76,7 @@ class LocalShelf:
 
     def write_again(self, items: Sequence[Any]) -> None:
         """Give items that waited the vectors that have come."""
-        self._lexical.write_again(items)
+        self._index.write_again(items)
 
     def begin(self) -> bool:
         """Become the one process that embeds."""
@@ -91,7 +91,7 @@ class LocalShelf:
 
 
 def embedding_of(
-    embedder: Embedder, store: Store, lexical: Lexical, in_thread: Callable[..., Awaitable[Any]]
+    embedder: Embedder, store: Store, index: SearchIndex, in_thread: Callable[..., Awaitable[Any]]
 ) -> EmbeddingQueue:
     """Return the queue of an open store."""
-    return EmbeddingQueue(embedder, LocalShelf(store, lexical), read_model(store.journal.derived), in_thread)
+    return EmbeddingQueue(embedder, LocalShelf(store, index), read_model(store.derived), in_thread)

@@ -71,9 +71,9 @@ def _config(engine: Any, dimensions: int) -> Any:
         engine.Distance.Dot,
         multivector_config=windows,
         datatype=engine.VectorStorageDatatype.Float16,
-        memory=engine.Memory.Cached,
+        memory=engine.Memory.Cold,  # else every file is filled up to the 32 MB that it is made with
     )
-    words = engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf, memory=engine.Memory.Cached)
+    words = engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf, memory=engine.Memory.Cold)
     return engine.EdgeConfig(
         vectors={DENSE: dense} if dimensions else None,
         sparse_vectors={LEXICAL: words},

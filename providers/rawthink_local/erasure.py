@@ -1,57 +1,81 @@
-"""Forgetting: out of the journal, and what becomes of the text in each other place that may have held it."""
+"""Forgetting: out of the files of a store, and what becomes of the text wherever else it may be."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import orjson
 
 from rawthink_core.clock import iso
-from rawthink_core.commits import Commit, Header, encode
+from rawthink_core.commits import Commit, encode
 from rawthink_core.errors import BackendError
 from rawthink_core.identity import canonical_id
 from rawthink_core.operations import Place
 from rawthink_core.searching import text_of
 from rawthink_core.text import identity_key
-from rawthink_local.files import explained, replace
-from rawthink_local.journal import NAME
+from rawthink_local import files as file_system
+from rawthink_local.files import explained
 from rawthink_local.lines import read_line
+from rawthink_local.returned import brought_back, goes
 from rawthink_local.vectors import forget_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rawthink_core.operations import Forget
     from rawthink_core.rows import State
     from rawthink_local.adoption import Adoption
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.lookup import RowIndex
     from rawthink_local.parts import Parts
+    from rawthink_local.returned import Order
+    from rawthink_local.searchindex import SearchIndex
     from rawthink_local.store import Store
     from rawthink_local.view import View
 
+    Gone: TypeAlias = Mapping[
+        str, Mapping[str, Order | None]
+    ]  # space, item, the commit from which on it stays
+
 _CHUNK = 12  # bytes of a text that betray it in a damaged line
 
-# --- the journal --------------------------------------------------------------------------------
+# --- the journal and the log of files -----------------------------------------------------------
 
 
-def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
-    """Erase items from the journal; return what they were, and what was not found."""
+class Erased(NamedTuple):
+    """What was erased, what was not found, and whether something was erased from the log of files."""
+
+    states: list[State]
+    missing: list[str]
+    filed: bool = False
+
+
+def forget(store: Store, request: Forget) -> Erased:
+    """Erase items from the journal and the log of files. Raises StoreDamaged where lines of either are.
+
+    The log of files comes first: what a kill leaves in the journal alone is there for the next attempt.
+    """
     space = request.scope.space
     with store.writing():
+        store.index.refuse_damage()
         if (pending := store.look()) is not None:
-            store.append(pending)
+            store.append(pending, ())
         chosen, missing = store.read(space, lambda view: _chosen(store, view, request))
         if not chosen:
-            return [], missing
+            return Erased([], missing)
         at = store.next_instant()
         marks = tuple({"op": "forgotten", "of": chosen[item].kind, "id": item} for item in sorted(chosen))
         mark = Commit(store.world.ids.new(), iso(at), space, marks)
-        lines = chain(_lines_without(store, {space: chosen.keys()}), [encode(mark)])
-        store.journal.rewrite(_following(store), lines)
-        store.index.refresh()
-    return list(chosen.values()), missing
+        gone: Gone = {space: dict.fromkeys(chosen)}
+        filed = store.index.filed
+        if filed is not None and store.read(space, lambda view: view.in_files(chosen.keys())):
+            _rewrite(filed, _lines_without(filed, gone))
+        else:
+            filed = None
+        _rewrite(store.index.main, chain(_lines_without(store.index.main, gone), [encode(mark)]))
+    return Erased(list(chosen.values()), missing, filed is not None)
 
 
 def _chosen(store: Store, view: View, request: Forget) -> tuple[dict[str, State], list[str]]:
@@ -76,15 +100,16 @@ def _chosen(store: Store, view: View, request: Forget) -> tuple[dict[str, State]
     return found, missing
 
 
-def _lines_without(store: Store, gone: Mapping[str, Collection[str]]) -> Iterator[bytes]:
-    """Yield the lines of all commits without what is gone, by space."""
-    for line in store.index.lines():
+def _lines_without(index: RowIndex, gone: Gone) -> Iterator[bytes]:
+    """Yield the lines of all commits of a log without what is gone, by space."""
+    for line in index.lines():
         commit = read_line(line)
         if not isinstance(commit, Commit):
             continue  # the header is written anew; damaged lines were refused before
-        ids = gone.get(commit.space, ())
-        changed = any(row["id"] in ids and row["op"] != "forgotten" for row in commit.rows)
-        yield encode(without(commit, ids)) if changed else line.data + b"\n"
+        order, items = (commit.at, commit.id), gone.get(commit.space, {})
+        told = {row["id"] for row in commit.rows if row["op"] != "forgotten"}
+        ids = {item for item in told if item in items and goes(order, items[item])}
+        yield encode(without(commit, ids)) if ids else line.data + b"\n"
 
 
 def without(commit: Commit, gone: Collection[str]) -> Commit:
@@ -96,40 +121,39 @@ def without(commit: Commit, gone: Collection[str]) -> Commit:
 def erase_returned(store: Store) -> int:
     """Erase what a merge or an export brought of items that are forgotten. Under the lock; tells how much."""
     store.index.catch_up()
-    returned = store.index.returned()
-    if not returned:
+    back, filed = brought_back(store), store.index.filed
+    if back is None:
         return 0
-    gone: dict[str, set[str]] = {}
-    for line in store.index.lines():
-        if isinstance(commit := read_line(line), Commit):
-            forgotten = {row["id"] for row in commit.rows if row["op"] == "forgotten"}
-            gone.setdefault(commit.space, set()).update(forgotten)
-    store.journal.rewrite(_following(store), _lines_without(store, gone))
-    store.index.refresh()
-    return len(returned)
+    if filed is not None and back.filed_rows:
+        _rewrite(filed, _lines_without(filed, back.gone))
+    if back.rows:
+        _rewrite(store.index.main, _lines_without(store.index.main, back.gone))
+    return back.rows + back.filed_rows
 
 
-def _following(store: Store) -> Header:
-    header = store.journal.header()
-    return Header(header.store, header.created, header.timezone, header.generation + 1)
+def _rewrite(index: RowIndex, lines: Iterable[bytes]) -> None:
+    header = index.journal.header()
+    index.journal.rewrite(replace(header, generation=header.generation + 1), lines)
+    index.refresh()
 
 
 # --- everywhere else ----------------------------------------------------------------------------
 
 
-def places_of(parts: Parts, erased: Sequence[State]) -> list[Place]:
+def places_of(parts: Parts, gone: Erased) -> list[Place]:
     """Erase what is derived from forgotten items and say of each place what became of it there."""
-    store = parts.store
-    places = [
-        Place(place="journal", outcome="erased", note=str(store.journal.path)),
-        Place(place="row index", outcome="erased", note="holds no text; built anew from the journal"),
-    ]
-    places.append(_replicas(parts.lexical))
-    if forget_vectors(store.journal.derived, [text_of(state) for state in erased]):
+    store, erased = parts.store, gone.states
+    places = [Place(place="journal", outcome="erased", note=str(store.journal.path))]
+    if gone.filed:
+        places.append(Place(place="file passages", outcome="erased", note=str(store.passages.path)))
+    note = "holds no text; built anew from the journal"
+    places.append(Place(place="row index", outcome="erased", note=note))
+    places.append(_replicas(parts.search))
+    if forget_vectors(store.derived, [text_of(state) for state in erased]):
         places.append(Place(place="kept vectors", outcome="erased"))
     parts.activity.forget(state.id for state in erased)
     places.append(Place(place="activity", outcome="erased"))
-    places += _set_aside(store.journal.folder, erased)
+    places += _set_aside([*store.journal.aside(), *store.passages.aside()], erased)
     if store.adoption is not None and _holds(store.adoption, {state.id for state in erased}):
         note = f"{store.adoption.path} belongs to another server and is never written; delete it there"
         places.append(Place(place="foreign file", outcome="kept", note=note))
@@ -143,9 +167,9 @@ def places_of(parts: Parts, erased: Sequence[State]) -> list[Place]:
     return places
 
 
-def _replicas(lexical: Lexical) -> Place:
+def _replicas(search: SearchIndex) -> Place:
     try:
-        busy = lexical.forget()
+        busy = search.forget()
     except BackendError as error:
         return Place(place="search index", outcome="pending", note=f"holds no text; {error}")
     if busy:
@@ -161,12 +185,11 @@ def _holds(adoption: Adoption, ids: Collection[str]) -> bool:
         return adoption.path.exists()  # it can't be read, so it may
 
 
-def _set_aside(folder: Path, erased: Sequence[State]) -> list[Place]:
+def _set_aside(files: Sequence[Path], erased: Sequence[State]) -> list[Place]:
     """Erase from the files of damaged lines every line that may hold a part of forgotten text, or its id.
 
     Such a line is torn or damaged anywhere, so it goes as soon as it shares some bytes with the text.
     """
-    files = sorted(folder.glob(f"{NAME}.damaged-*"))
     if not files:
         return []
     whole = {state.id.encode() for state in erased}
@@ -182,7 +205,7 @@ def _set_aside(folder: Path, erased: Sequence[State]) -> list[Place]:
             lines = path.read_bytes().split(b"\n")
             kept = [line for line in lines if not _betrays(line, whole, chunks)]
             if len(kept) != len(lines):
-                replace(path, [b"\n".join(kept)])
+                file_system.replace(path, [b"\n".join(kept)])
                 places.append(Place(place="set-aside lines", outcome="erased", note=str(path)))
     return places
 

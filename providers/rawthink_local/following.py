@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rawthink_local.journal import Journal
     from rawthink_local.lines import Snapshot
+    from rawthink_local.logfile import LogFile
 
 log = logging.getLogger("rawthink.local")
 
@@ -53,8 +53,8 @@ class Follower:
     ``file`` is where the SQLite part lies; None keeps it in memory.
     """
 
-    def __init__(self, journal: Journal, file: Path | None) -> None:
-        self._journal = journal
+    def __init__(self, journal: LogFile, file: Path | None) -> None:
+        self.journal = journal
         self._lock = threading.RLock()
         self._rows = RowFile(file)
         self._starts = 0
@@ -91,9 +91,9 @@ class Follower:
 
     def refresh(self) -> None:
         """See what was written since the last look, by whichever process. Costs a `stat` when nothing was."""
-        if _seen(self._journal.stat()) == self._seen:
+        if _seen(self.journal.stat()) == self._seen:
             return
-        with self._lock, self._journal.opened() as file:
+        with self._lock, self.journal.opened() as file:
             state = None if file is None else file.state
             if file is None or not self._same_file(file):
                 self._start_over(file)
@@ -150,7 +150,7 @@ class Follower:
                 fits = file.unsound(marker) == {item.position for item in damage}
         if not fits:
             if marker:
-                log.info("%s is not what its row index knows; that is built anew", self._journal.path)
+                log.info("%s is not what its row index knows; that is built anew", self.journal.path)
                 self._rows.clear()
             marker, damage = 0, []
         self._marker = self._end = marker
@@ -160,7 +160,7 @@ class Follower:
         self._damage = {item.position: item for item in damage}
 
     def _remake(self, error: Exception) -> None:
-        log.warning("the row index of %s failed (%s); it is built anew", self._journal.path, error)
+        log.warning("the row index of %s failed (%s); it is built anew", self.journal.path, error)
         locked = isinstance(error, sqlite3.OperationalError)
         self._rows.close()
         self._rows = RowFile(None) if locked else self._rows.remake()
@@ -173,7 +173,7 @@ class Follower:
     def check(self) -> None:
         """Look at every line again: what was written well may have been damaged since."""
         self.refresh()
-        with self._lock, self._journal.opened() as file:
+        with self._lock, self.journal.opened() as file:
             if file is not None and self._same_file(file):
                 self._check(file)
             self._seen = NEVER
@@ -235,7 +235,7 @@ class Follower:
 
     def lines(self, start: int = 0) -> Iterator[Line]:
         """Yield the whole lines of the journal from a position on, reading a piece at a time."""
-        with self._journal.opened() as file:
+        with self.journal.opened() as file:
             if file is not None:
                 for _, lines, _ in self._pieces(file, start, self._end):
                     yield from lines
@@ -256,7 +256,7 @@ class Follower:
         """Raise StoreDamaged where a line can't be read: nothing may be written beside it."""
         if damage := self.damage():
             raise StoreDamaged(
-                f"{len(damage)} line(s) of {self._journal.path} can't be read (the first at byte "
+                f"{len(damage)} line(s) of {self.journal.path} can't be read (the first at byte "
                 f"{damage[0].position}: {damage[0].why}). Nothing was written. `rawthink doctor --fix` sets "
                 f"them aside in a file of their own and keeps the rest"
             )

@@ -7,12 +7,12 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit
-from rawthink_core.errors import RawThinkError, StoreTooNew, quoted
+from rawthink_core.errors import RawThinkError, StoreTooNew
 from rawthink_core.operations import Check, Health
-from rawthink_core.rows import CREATES
 from rawthink_local.coverage import search, slots, vectors
 from rawthink_local.journal import ATTRIBUTES, NAME, Journal
 from rawthink_local.lines import Moved, read_line
+from rawthink_local.merging import merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from rawthink_core.foreign import ForeignGraph, Settled
     from rawthink_local.parts import Parts
-    from rawthink_local.questions import Spot
     from rawthink_local.store import Store
 
 _FIX = "rawthink doctor --fix"
@@ -49,10 +48,10 @@ def examine(
         try:
             store.index.check()
             store.look()
-            checks += [_journal(store), *_damage(store), *_merged(store), *_foreign(store)]
-            checks += [_set_aside(folder), _attributes(store), _rows(store)]
+            checks += [_journal(store), *_passages(store), *_damage(store), *merged(store), *_foreign(store)]
+            checks += [_set_aside(store), _attributes(store), _rows(store)]
             if parts is not None:
-                checks += [search(parts.lexical), *vectors(parts.lexical), slots(parts.lexical)]
+                checks += [search(parts.search), *vectors(parts.search), slots(parts.search)]
         except StoreTooNew as error:
             checks.append(Check(name="journal", status="fail", detail=str(error), fix=_UPGRADE))
         except (RawThinkError, Moved, sqlite3.Error, OSError) as error:
@@ -124,77 +123,29 @@ def _journal(store: Store) -> Check:
     return Check(name="journal", status="ok", detail=detail)
 
 
+def _passages(store: Store) -> list[Check]:
+    """Say how large the log of files is, where there is one."""
+    filed = store.index.filed
+    if filed is None or not filed.end:
+        return []
+    commits = sum(isinstance(read_line(line), Commit) for line in filed.lines())
+    detail = f"{store.passages.path}, {filed.end:,} bytes, {commits:,} commits of files"
+    return [Check(name="file passages", status="ok", detail=detail)]
+
+
 def _damage(store: Store) -> list[Check]:
-    damage = store.index.damage()
-    checks = [
-        Check(
-            name="damaged line",
-            status="fail",
-            detail=f"{NAME} at byte {item.position}, {item.length} bytes: {item.why}",
-            fix=_FIX,
-        )
-        for item in damage[:_MANY]
-    ]
-    if len(damage) > _MANY:
-        more = f"{len(damage) - _MANY} more damaged lines"
-        checks.append(Check(name="damaged line", status="fail", detail=more, fix=_FIX))
-    if store.index.torn:
-        checks.append(
-            Check(
-                name="torn tail",
-                status="note",
-                detail="a crash cut the last write off; the next sets it aside. No confirmed write is lost",
-                fix=_FIX,
-            )
-        )
+    checks: list[Check] = []
+    for part in store.index.parts:
+        name, damage = part.journal.path.name, part.damage()
+        told = [f"{name} at byte {item.position}, {item.length} bytes: {item.why}" for item in damage[:_MANY]]
+        if len(damage) > _MANY:
+            told.append(f"{len(damage) - _MANY} more damaged lines in {name}")
+        checks += [Check(name="damaged line", status="fail", detail=detail, fix=_FIX) for detail in told]
+        if part.torn:
+            what = f"a crash cut the last write to {name} off; the next sets it aside"
+            detail = f"{what}. No confirmed write is lost"
+            checks.append(Check(name="torn tail", status="note", detail=detail, fix=_FIX))
     return checks
-
-
-def _merged(store: Store) -> list[Check]:
-    """List what a merge of two clones has left: beliefs revised on both sides, text that was forgotten."""
-    found = store.index.retired_twice()
-    if found is None:
-        return [
-            Check(
-                name="merged revisions",
-                status="note",
-                detail="not looked for while the row index is being built",
-                fix="look again in a minute",
-            )
-        ]
-    checks = []
-    if returned := store.index.returned():
-        detail = f"{len(returned)} row(s) of forgotten items came back with a merge; nothing shows them"
-        checks.append(Check(name="forgotten text", status="warn", detail=detail, fix=_FIX))
-    told = list(dict.fromkeys(note for spots in found for note in _later(store, spots)))
-    fix = "look at it with `rawthink history`; where the later is right, revise what stands"
-    checks += [Check(name="merged revisions", status="warn", detail=d, fix=fix) for d in told[:_MANY]]
-    if len(told) > _MANY:
-        more = f"{len(told) - _MANY} more beliefs were revised on both sides of a merge"
-        checks.append(Check(name="merged revisions", status="warn", detail=more, fix=fix))
-    return checks
-
-
-def _later(store: Store, spots: list[Spot]) -> list[str]:
-    """Say of one item's retirements which of them came too late, and what each of those would have said."""
-    commits: dict[str, Commit] = {}
-    for line in {spot.line: spot for spot in spots}:
-        commit = next((read_line(found) for found in store.index.lines(line)), None)
-        if isinstance(commit, Commit):
-            commits[commit.id] = commit
-    first, *later = sorted(commits.values(), key=lambda commit: (commit.at, commit.id))
-    ids = [{row["id"] for row in commit.rows if row["op"] == "retire"} for commit in (first, *later)]
-    told = []
-    for item in sorted(set.intersection(*ids)) if later else ():
-        for commit in later:
-            heirs = [row.get("superseded_by") for row in commit.rows if row["id"] == item]
-            said = [row.get("text") for row in commit.rows if row["id"] in heirs and row["op"] in CREATES]
-            instead = f" by {quoted(said[0])}" if said and said[0] else ""
-            told.append(
-                f"{item} was revised{instead} in {commit.id} ({commit.at}), earlier in {first.id} on the "
-                f"other side of a merge; the earlier stands"
-            )
-    return told
 
 
 def _foreign(store: Store) -> list[Check]:
@@ -294,8 +245,8 @@ def _attributes(store: Store) -> Check:
     return Check(name="git merge", status="note", detail=detail, fix=f"add the line: {ATTRIBUTES.strip()}")
 
 
-def _set_aside(folder: Path) -> Check:
-    kept = sorted(folder.glob(f"{NAME}.damaged-*"))
+def _set_aside(store: Store) -> Check:
+    kept = [*store.journal.aside(), *store.passages.aside()]
     if not kept:
         return Check(name="set aside", status="ok", detail="")
     names = ", ".join(path.name for path in kept[:_MANY])
@@ -308,5 +259,5 @@ def _set_aside(folder: Path) -> Check:
 
 
 def _rows(store: Store) -> Check:
-    place = store.index.file or "memory"
+    place = store.index.main.file or "memory"
     return Check(name="row index", status="ok", detail=f"{store.index.born_count():,} items ({place})")

@@ -1,4 +1,4 @@
-"""The row index: from a question to the places of rows in the journal, at any size of store.
+"""The row index of one log: from a question to the places of rows in it, at any size.
 
 Two parts answer every question together: a SQLite file for the journal up to a marker (`rowfile`), and the
 *tail* after it (`tail`). A short tail is parsed as it grows, so that a commit costs no write here; a long one
@@ -23,10 +23,10 @@ from rawthink_local.questions import Spot, extract
 from rawthink_local.tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from rawthink_local.journal import Journal
+    from rawthink_local.logfile import LogFile
     from rawthink_local.rowfile import Known, RowFile
 
 log = logging.getLogger("rawthink.local")
@@ -39,13 +39,13 @@ _BREATH = 0.005  # seconds between small pieces
 
 
 class RowIndex(Follower):
-    """Answers questions about a journal. Safe to use from many threads.
+    """Answers questions about one log. Safe to use from many threads.
 
     ``file`` is where the SQLite part lies; None keeps it in memory. Where the journal or the SQLite part
     turns out to be another than it was, questions raise `Moved`: `refresh`, then ask again.
     """
 
-    def __init__(self, journal: Journal, file: Path | None) -> None:
+    def __init__(self, journal: LogFile, file: Path | None) -> None:
         super().__init__(journal, file)
         self._overlay = b""
         self._over = Tail()
@@ -134,19 +134,28 @@ class RowIndex(Follower):
         with self._asked() as rows:
             return rows.born_count() + len(self._tail.born) + len(self._over.born)
 
-    def retired_twice(self) -> list[list[Spot]] | None:
-        """Return the rows that end one item, where there are several; None while that isn't known yet."""
+    def ends(self, others: Collection[int] = ()) -> dict[int, set[Spot]] | None:
+        """Return the rows that end an item, by the item's key: of ``others``, and of all that two rows end.
+
+        Some that one row ends may be among them. None while that isn't known yet.
+        """
         with self._asked() as rows:
             if self._cold is not None:
                 return None
             late = [(end.item, end.spot) for end in self._tail.ends if end.spot.position >= self._marker]
             found: dict[int, set[Spot]] = {}
-            for item, spot in (*rows.ended([item for item, _ in late], self._marker), *late):
+            asked = [*others, *(item for item, _ in late)]
+            for item, spot in (*rows.ended(asked, self._marker), *late):
                 found.setdefault(item, set()).add(spot)
-        return [sorted(spots) for spots in found.values() if len(spots) > 1]
+        return found
 
-    def returned(self) -> list[Spot] | None:
-        """Return rows of erased items that a merge has brought back; None while that isn't known yet."""
+    def ended(self) -> set[int]:
+        """Return the keys of all items that a row ends, as far as the marker and the tail know."""
+        with self._asked() as rows:
+            return rows.ended_items(self._marker) | {end.item for end in self._tail.ends}
+
+    def erased(self) -> dict[int, set[Spot]] | None:
+        """Return the rows that mark items as erased, by the item's key; None while that isn't known yet."""
         with self._asked() as rows:
             if self._cold is not None:
                 return None
@@ -154,9 +163,15 @@ class RowIndex(Follower):
             late = ((end.item, end.spot) for end in self._tail.ends if end.erased)
             for item, spot in (*rows.erased(self._marker), *late):
                 marks.setdefault(item, set()).add(spot)
-            found = list(rows.find(list(marks), self._marker))
-            found += [(item, spot) for item in marks for spot in self._tail.find(item, self._marker)]
-        return sorted({spot for item, spot in found if spot not in marks[item]})
+        return marks
+
+    def spots_of(self, keys: Collection[int]) -> list[tuple[int, Spot]] | None:
+        """Return the rows that answer some questions, given their keys; None while that isn't known yet."""
+        with self._asked() as rows:
+            if self._cold is not None:
+                return None
+            found = rows.find(list(keys), self._marker)
+            return found + [(item, spot) for item in keys for spot in self._tail.find(item, self._marker)]
 
     # --- moving the marker on -------------------------------------------------------------------
 
@@ -178,7 +193,7 @@ class RowIndex(Follower):
                     self._closing.wait(_BREATH)
         except (sqlite3.Error, OSError, RawThinkError, Moved) as error:
             if not self._closing.is_set():
-                log.warning("the row index of %s can't be built now: %s", self._journal.path, error)
+                log.warning("the row index of %s can't be built now: %s", self.journal.path, error)
 
     def catch_up(self) -> None:
         """Move the marker to the end of the journal now. Costs some 20 µs an item."""
@@ -191,7 +206,7 @@ class RowIndex(Follower):
             start, end, starts, stamped = self._marker, self._end, self._starts, self._stamped
         if start >= end or stamped is None:
             return False
-        with self._journal.opened() as file:
+        with self.journal.opened() as file:
             if file is None:
                 return False
             size = _CHUNK if self._cold is not None else min(_CHUNK, _SMALL_CHUNK)
@@ -219,7 +234,7 @@ class RowIndex(Follower):
             return marker < self._end
 
     def _belongs(self, known: Known) -> bool:
-        with self._journal.opened() as file:
+        with self.journal.opened() as file:
             return file is not None and file.stamp(known.marker) == known.stamp
 
     def rebuild(self) -> None:
@@ -243,5 +258,5 @@ class RowIndex(Follower):
                 if self._seen not in (None, NEVER) and self._marker:
                     self._rows.see(as_text(self._seen))
             except (sqlite3.Error, Moved) as error:
-                log.debug("the row index of %s is checked at the next open: %s", self._journal.path, error)
+                log.debug("the row index of %s is checked at the next open: %s", self.journal.path, error)
             self._rows.close()

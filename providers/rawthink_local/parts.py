@@ -9,7 +9,7 @@ from rawthink_core.activity import Activity
 from rawthink_core.config import absolute
 from rawthink_core.model import Rules, zone_named
 from rawthink_local.adoption import FILE, Adoption
-from rawthink_local.lexical import Lexical
+from rawthink_local.searchindex import SearchIndex
 from rawthink_local.store import Store, header_of
 from rawthink_local.vectors import Kept, read_model
 
@@ -25,13 +25,13 @@ class Parts(NamedTuple):
 
     store: Store
     activity: Activity
-    lexical: Lexical
+    search: SearchIndex
     rules: Rules
 
     def close(self) -> None:
         """Release everything."""
-        kept = self.lexical.kept
-        for part in (self.lexical, kept, self.activity, self.store):
+        kept = self.search.kept
+        for part in (self.search, kept, self.activity, self.store):
             if part is not None:
                 part.close()
 
@@ -45,14 +45,14 @@ def open_parts(folder: Path, settings: LocalSettings, world: World) -> Parts:
         header = store.open(lambda: header_of(world), keep_out=foreign.exists())
         rules = Rules(world.vocabulary, zone_named(header.timezone))
         store.adoption = Adoption(foreign, settings.memory_space, rules, store.index, world.clock)
-        model = read_model(store.journal.derived)
-        kept = Kept(store.journal.derived, model) if model is not None and model.dimensions else None
+        model = read_model(store.derived)
+        kept = Kept(store.derived, model) if model is not None and model.dimensions else None
     except BaseException:
         store.close()
         raise
     activity = Activity(state / "activity.sqlite" if state else None)
-    lexical = Lexical(store, cache / "slots" if cache else None, world.clock, kept)
-    return Parts(store, activity, lexical, rules)
+    search = SearchIndex(store, cache / "slots" if cache else None, world.clock, kept)
+    return Parts(store, activity, search, rules)
 
 
 def foreign_file(folder: Path, settings: LocalSettings) -> Path:

@@ -24,6 +24,7 @@ from rawthink_local.declared import CAPABILITIES, VERSION
 from rawthink_local.embedding import embedding_of
 from rawthink_local.erasure import forget, places_of
 from rawthink_local.parts import Parts, foreign_file, open_parts
+from rawthink_local.restoring import restore
 from rawthink_local.retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ _FIRST = 2**63 - 1  # microseconds: before and after all that is
 
 
 class LocalProvider(BaseProvider):
-    """A store in a folder: `rawthink.jsonl` is the truth, everything else can be deleted."""
+    """A store in a folder: `rawthink.jsonl` and the files of the vault are the truth, the rest is derived."""
 
     def __init__(self, settings: LocalSettings, world: World) -> None:
         self._world = world
@@ -100,7 +101,7 @@ class LocalProvider(BaseProvider):
             raise
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
         self._parts, self._rules = parts, parts.rules
-        self._embedding = embedding_of(self._world.embedder, parts.store, parts.lexical, self._in_thread)
+        self._embedding = embedding_of(self._world.embedder, parts.store, parts.search, self._in_thread)
         self._embedding.start()
         able = {
             name: grade for name, grade in CAPABILITIES.items() if self._embedding.wanted or name != "dense"
@@ -176,7 +177,7 @@ class LocalProvider(BaseProvider):
 
     def _keep_up(self) -> None:
         if self._threads is not None and self._parts is not None:
-            self._threads.submit(self._parts.lexical.keep_up)
+            self._threads.submit(self._parts.search.keep_up)
 
     async def restore(
         self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
@@ -185,7 +186,7 @@ class LocalProvider(BaseProvider):
         kept = await self._kept() if vectors is not None and vectors.of else None
         if vectors is not None and kept is not None and kept.model.fingerprint == vectors.fingerprint:
             await self._in_thread(kept.put, vectors.of)
-        return await self._write(self._opened.restore, scope.space, commits)
+        return await self._write(restore, self._opened, scope.space, commits)
 
     async def kept_vectors(self, texts: Sequence[str]) -> KeptVectors:
         """Return the vectors that are kept of these texts."""
@@ -196,19 +197,18 @@ class LocalProvider(BaseProvider):
 
     async def _kept(self) -> Kept | None:
         """Return where vectors are kept, None where none are; of a new store once its model is known."""
-        lexical = self._open_parts.lexical
-        if lexical.kept is None and self._embedding is not None:
+        index = self._open_parts.search
+        if index.kept is None and self._embedding is not None:
             await self._embedding.ready(_MODEL_SECONDS)
-        return lexical.kept
+        return index.kept
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Erase items from the journal and everything derived from it."""
         parts = self._open_parts
-        erased, missing = await self._write(forget, parts.store, request)
-        places = await self._in_thread(places_of, parts, erased) if erased else ()
-        return ForgetReceipt(
-            ids=tuple(sorted(state.id for state in erased)), missing=tuple(missing), places=tuple(places)
-        )
+        gone = await self._write(forget, parts.store, request)
+        places = await self._in_thread(places_of, parts, gone) if gone.states else ()
+        ids = tuple(sorted(state.id for state in gone.states))
+        return ForgetReceipt(ids=ids, missing=tuple(gone.missing), places=tuple(places))
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -267,13 +267,13 @@ class LocalProvider(BaseProvider):
         return await ask(embedding.embedder, text)
 
     def _search(self, query: SearchQuery, asked: Asked | None, why: str | None) -> SearchPage:
-        store, activity, lexical, _ = self._open_parts
+        store, activity, index, _ = self._open_parts
         now, fusion = self._world.clock.now(), self._world.fusion
 
         def ask(view: View) -> SearchPage:
-            behind = lexical.catch_up()
+            behind = index.catch_up()
             said = "; ".join(reason for reason in (behind, store.degraded(), why) if reason)
-            return answer(query, Retrieval(lexical, view, activity), now, said or None, asked, fusion)
+            return answer(query, Retrieval(index, view, activity), now, said or None, asked, fusion)
 
         return store.read(query.scope.space, ask)
 

@@ -1,4 +1,4 @@
-"""This process's replica of the search index: the slot it lies in, and how far it has come in the journal."""
+"""This process's replica of the search index: the slot it lies in, and how far it has come in each log."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rawthink_core.selection import Selection
     from rawthink_local.fields import Match
     from rawthink_local.lines import Stamp
+    from rawthink_local.lookup import RowIndex
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
 
@@ -36,6 +37,7 @@ Index: TypeAlias = "EdgeIndex | ServedIndex"
 BACKLOG = 512 * 2**10  # bytes of journal that are applied on the spot: about a thousand observations
 _PIECE = 128 * 2**10
 _PIECES_A_LOOK = 4
+_MARKS = (("position", "stamp"), ("filed_position", "filed_stamp"))  # in the marker, for each log
 _LINES_A_LOOK = 1_000  # applied since it was last asked whether packing is worth it
 
 
@@ -58,7 +60,8 @@ class Replica:
         self._makes = PointMaker(store, kept)
         self._index: Index | None = None
         self._generation = ""
-        self._position = 0
+        self._positions = [0, 0]  # up to where it holds the journal, and the log of files
+        self._stamps = ["", ""]
         self._overlaid = ""
         self._passages = False  # whether it ever held any: without, nobody need ask what a hit is
         self._applied = 0
@@ -90,7 +93,7 @@ class Replica:
         """Take a slot and open its index, or the copy of another one's; make it where there is none."""
         self._generation = self._store.generation()
         slot = self._take()
-        if self._store.index.end > BACKLOG:
+        if self._store.index.size > BACKLOG:
             copy_from_free_slot(slot)
         try:
             self._index = self._open_in(slot)
@@ -99,7 +102,8 @@ class Replica:
             slot.empty(self._clock.now(), generation=self._generation)
             self._index = self._open_in(slot)
         marker = self._index.marker() or {}
-        self._position = int(marker.get("position", 0))
+        self._positions = [int(marker.get(name, 0)) for name, _ in _MARKS]
+        self._stamps = [str(marker.get(name, "")) for _, name in _MARKS]
         self._overlaid = str(marker.get("overlay", ""))
         self._passages = bool(marker.get("passages", 0))
 
@@ -128,13 +132,14 @@ class Replica:
             self.let_go()
             self._take().empty(self._clock.now(), generation=self._generation)
         self._index = self._open_in(self._take())
-        self._position, self._overlaid, self._passages = 0, "", False
+        self._positions, self._stamps = [0, 0], ["", ""]
+        self._overlaid, self._passages = "", False
         self._makes = PointMaker(self._store, self._kept)
 
     # --- keeping up -----------------------------------------------------------------------------
 
     def fits(self) -> bool:
-        """Tell whether the index belongs to this journal, these text rules and this foreign file."""
+        """Tell whether the index belongs to these logs, these text rules and this foreign file."""
         assert self._index is not None  # noqa: S101 - the caller opened it
         assert self.slot is not None  # noqa: S101 - see above
         marker = self._index.marker()
@@ -144,9 +149,7 @@ class Replica:
             return False  # deleted under it
         if marker.get("rules") != TEXT_RULES or marker.get("model") != self._model():
             return False
-        if self._position > self._store.index.end:
-            return False
-        return self._overlay_fits() and marker.get("stamp") == self._stamp()
+        return self._overlay_fits() and all(map(self._follows, range(len(_MARKS))))
 
     def _model(self) -> str:
         return self._kept.model.fingerprint if self._kept is not None else ""
@@ -162,9 +165,18 @@ class Replica:
         self._overlaid = ""
         return True
 
-    def _stamp(self) -> str:
-        with self._store.journal.opened() as file:
-            return "" if file is None else _text(self._position, file.stamp(self._position))
+    def _logs(self) -> tuple[RowIndex | None, RowIndex | None]:
+        return self._store.index.main, self._store.index.filed
+
+    def _follows(self, number: int) -> bool:
+        """Tell whether what the index holds of a log is what still stands there."""
+        log, position = self._logs()[number], self._positions[number]
+        if not position:
+            return True
+        if log is None or position > log.end:
+            return False
+        with log.journal.opened() as file:
+            return file is not None and _text(file.stamp(position)) == self._stamps[number]
 
     def behind(self) -> int:
         """Return how many bytes wait to be applied."""
@@ -172,47 +184,54 @@ class Replica:
         waiting = 0
         if overlay is not None and overlay.request != self._overlaid:
             waiting = len(self._store.index.overlay_line)
-        return self._store.index.end - self._position + waiting
+        return self._store.index.size - sum(self._positions) + waiting
 
     def apply(self) -> Iterator[int]:
         """Apply what waits, piece by piece, yielding the number of points after each. Raises Moved."""
         assert self._index is not None  # noqa: S101 - the caller opened it
-        index = self._store.index
-        end, identity = index.end, index.identity
-        with self._store.journal.opened() as file:
-            if file is not None and (file.state.st_dev, file.state.st_ino) != identity[1:]:
+        for number, log in enumerate(self._logs()):
+            if log is not None:
+                yield from self._apply(self._index, log, number)
+        overlay = self._store.overlay
+        if overlay is not None and overlay.request != self._overlaid:
+            changes = self._makes.changes([Line(OVERLAY, encode(overlay).rstrip(b"\n"))])
+            self._overlaid = overlay.request
+            self._write(changes, self._positions, self._stamps)
+            yield self._index.size()
+
+    def _apply(self, index: Index, log: RowIndex, number: int) -> Iterator[int]:
+        end, identity = log.end, log.identity
+        if self._positions[number] >= end:
+            return
+        with log.journal.opened() as file:
+            if file is None or (file.state.st_dev, file.state.st_ino) != identity[1:]:
                 raise Moved
-            while file is not None and self._position < end:
-                start = self._position
+            while (start := self._positions[number]) < end:
                 lines, rest = lines_of(file.read(start, min(end, start + _PIECE)), start)
                 if not lines:
                     lines, rest = lines_of(file.read(start, end), start)  # a long line
                 if rest == start:
                     raise Moved  # cut short meanwhile
-                self._write(self._makes.changes(lines), rest, _text(rest, file.stamp(rest)))
+                positions, stamps = self._positions.copy(), self._stamps.copy()
+                positions[number], stamps[number] = rest, _text(file.stamp(rest))
+                self._write(self._makes.changes(lines), positions, stamps)
                 self._applied += len(lines)
-                yield self._index.size()
-        overlay = self._store.overlay
-        if overlay is not None and overlay.request != self._overlaid:
-            self._overlaid = overlay.request
-            line = Line(OVERLAY, encode(overlay).rstrip(b"\n"))
-            self._write(self._makes.changes([line]), self._position, self._stamp())
-            yield self._index.size()
+                yield index.size()
 
-    def _write(self, changes: Changes, position: int, stamp: str) -> None:
+    def _write(self, changes: Changes, positions: list[int], stamps: list[str]) -> None:
         assert self._index is not None  # noqa: S101 - the caller opened it
         points = changes.points.values()
         self._passages = self._passages or any(point.place for point in points)
         marker: dict[str, str | int] = {
             "rules": TEXT_RULES,
             "model": self._model(),
-            "position": position,
-            "stamp": stamp,
             "overlay": self._overlaid,
             "passages": int(self._passages),
         }
+        for (position, stamp), at, said in zip(_MARKS, positions, stamps, strict=True):
+            marker |= {position: at, stamp: said}
         self._index.apply(points, changes.deletes, marker)
-        self._position = position
+        self._positions, self._stamps = positions, stamps
 
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         """Return space and id of items that wait for their vectors, at most so many."""
@@ -280,5 +299,5 @@ class Replica:
         return self._index.size() if self._index is not None else 0
 
 
-def _text(position: int, stamp: Stamp) -> str:
-    return f"{stamp.device}|{stamp.inode}|{stamp.tail}" if position else ""
+def _text(stamp: Stamp) -> str:
+    return f"{stamp.device}|{stamp.inode}|{stamp.tail}"

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_local.fields import Match
-    from rawthink_local.lexical import Lexical
+    from rawthink_local.searchindex import SearchIndex
     from rawthink_local.view import View
 
 
 class Retrieval:
     """Serves one search."""
 
-    def __init__(self, lexical: Lexical, view: View, activity: Activity) -> None:
-        self._lexical = lexical
+    def __init__(self, index: SearchIndex, view: View, activity: Activity) -> None:
+        self._index = index
         self._view = view
         self._activity = activity
 
     def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
         """Return the best items by BM25."""
-        return _retrieved(self._lexical.search(terms, chosen, depth), chosen)
+        return _retrieved(self._index.search(terms, chosen, depth), chosen)
 
     def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
         """Return the best items by cosine, each by the nearest of its windows."""
-        return _retrieved(self._lexical.nearest(vector, chosen, depth), chosen)
+        return _retrieved(self._index.nearest(vector, chosen, depth), chosen)
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS ended
     (item INT, erased INT, position INT, length INT, line INT, PRIMARY KEY (item, position)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS damage (position INT PRIMARY KEY, length INT, why TEXT);
 """
+_ENDED = "SELECT DISTINCT item FROM ended WHERE position < ?"
 _TABLES = ("entry", "born", "seat", "ended", "damage", "meta")
 
 
@@ -155,6 +156,11 @@ class RowFile:
         with self._asked():
             doubled = [item for (item,) in self._db.execute(twice, (before,))]
         return self._spots("ended", "item", list({*items, *doubled}), before)
+
+    def ended_items(self, before: int) -> set[int]:
+        """Return the keys of all items that a row before a position ends."""
+        with self._asked():
+            return {item for (item,) in self._db.execute(_ENDED, (before,))}
 
     def erased(self, before: int) -> list[tuple[int, Spot]]:
         """Return the rows before a position that say of items that they were erased."""

@@ -1,7 +1,8 @@
-"""The store: what one journal and its row index do together. Synchronous; the provider runs it in threads.
+"""The store: what its files and their row index do together. Synchronous; the provider runs it in threads.
 
 Reading takes no lock. Writing happens under the lock of the store: look what is new, plan, append one
-line, done. Its cost does not grow with the store.
+line, done. Its cost does not grow with the store. The line goes into the journal, or, where all of it is
+about passages of files, into the log of files, which can be made again from them.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from rawthink_core.clock import iso, to_micros
-from rawthink_core.commits import Commit, Header, digest, encode, new_header, receipt_of
+from rawthink_core.commits import Commit, Header, digest, new_header, receipt_of
 from rawthink_core.config import machine_zone
-from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused, InvalidRequest
+from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused
 from rawthink_core.graph import Slice, needs, plan, prepare
-from rawthink_core.operations import RestoreReceipt
 from rawthink_core.searching import text_of
-from rawthink_local.erasure import erase_returned, without
 from rawthink_local.journal import Journal
 from rawthink_local.lines import Line, Moved, read_line
-from rawthink_local.lookup import OVERLAY, RowIndex
+from rawthink_local.lock import StoreLock
+from rawthink_local.lookup import OVERLAY
+from rawthink_local.passagelog import PassageLog, is_filed
+from rawthink_local.storeindex import StoreIndex
 from rawthink_local.view import View
+from rawthink_local.writing import append, append_filed, put_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_RESTORE_AT_ONCE = 4 * 2**20  # bytes appended and synced together
 _TRIES = 3
 _PATIENCE = 5.0  # seconds of looking again while others put one journal after the other in place
 
@@ -49,12 +51,27 @@ class Store:
     """One store folder, for one process. Safe to use from many threads."""
 
     def __init__(self, folder: Path, index_file: Path | None, world: World, lock_seconds: float) -> None:
-        self.journal = Journal(folder, lock_seconds)
-        self.index = RowIndex(self.journal, index_file)
+        self.lock = StoreLock(folder, lock_seconds)
+        self.journal = Journal(folder)
+        self.passages = PassageLog(self.lock.derived, self._id)
+        self.index = StoreIndex(self.journal, self.passages, index_file)
         self.world = world
         self.adoption: Adoption | None = None
         self._header: Callable[[], Header] | None = None
         self._laid: Commit | None = None
+        self._known_as: tuple[tuple[int, ...], str | None] = ((), None)
+
+    @property
+    def derived(self) -> Path:
+        """The folder of what is derived and shared by all who open this store."""
+        return self.lock.derived
+
+    def _id(self) -> str | None:
+        """Return the id of the store, as its journal says it: None without one, empty without a header."""
+        identity = self.index.main.identity
+        if self._known_as[0] != identity:
+            self._known_as = identity, self.journal.header().store if any(identity[1:]) else None
+        return self._known_as[1]
 
     def open(self, header: Callable[[], Header], *, keep_out: bool = False) -> Header:
         """Open the store, creating it where there is none. Raises StoreTooNew or a BackendError.
@@ -65,24 +82,26 @@ class Store:
         if not self.journal.exists():
             if keep_out:
                 return header()
-            self.journal.create(header)
+            self.journal.create(header, self.lock)
         found = self.journal.header()
         self.index.refresh()
-        if self.journal.unfinished():
+        if self.journal.unfinished() or self.passages.unfinished():
             self._tidy()
         return found
 
     def _tidy(self) -> None:
         """Delete what a `forget` that was killed has left, or leave that to the next write."""
-        with suppress(BackendError), self.journal.locked():
+        with suppress(BackendError), self.lock.held():
             self.journal.tidy()
+            self.passages.tidy()
 
     def degraded(self) -> str | None:
         """Say what can't be read, if anything."""
-        damage = self.index.damage()
-        if not damage:
+        damaged = [(len(damage), part.journal.path) for part in self.index.parts if (damage := part.damage())]
+        if not damaged:
             return None
-        return f"{len(damage)} line(s) of {self.journal.path} can't be read; see `rawthink doctor`"
+        told = " and ".join(f"{lines} line(s) of {path}" for lines, path in damaged)
+        return f"{told} can't be read; see `rawthink doctor`"
 
     def close(self) -> None:
         """Release everything. May be called again."""
@@ -92,21 +111,23 @@ class Store:
 
     def look(self) -> Commit | None:
         """See what was written since the last look, by whomever; return what is still to be adopted."""
-        for _ in self._attempts():
+        for _ in self.attempts():
             with suppress(Moved):
                 self.index.refresh()
                 return self.adoption.look() if self.adoption is not None else None
-        raise self._restless()
+        raise self.restless()
 
     @staticmethod
-    def _attempts() -> Iterator[int]:
+    def attempts() -> Iterator[int]:
+        """Count the attempts that are worth making while files are put in place of others."""
         end = time.monotonic() + _PATIENCE
         for attempt in count():
             if attempt > _TRIES and time.monotonic() > end:
                 return
             yield attempt
 
-    def _restless(self) -> BackendUnavailable:
+    def restless(self) -> BackendUnavailable:
+        """Return what to raise where no attempt was any use."""
         return BackendUnavailable(
             f"{self.journal.path} changes whenever it is read: something rewrites it over and over. Try later"
         )
@@ -139,11 +160,11 @@ class Store:
 
     def view(self, space: str) -> View:
         """Return a view of a space, to be entered."""
-        return View(self.journal, self.index, space)
+        return View(self.index, space)
 
     def read(self, space: str, ask: Callable[[View], T]) -> T:
         """Return what ``ask`` reads from a view, looking again where the journal was replaced meanwhile."""
-        for attempt in self._attempts():
+        for attempt in self.attempts():
             try:
                 self.look()
                 with self.view(space) as view:
@@ -151,7 +172,7 @@ class Store:
             except Moved:
                 if attempt == 1:
                     self.index.check()  # not moved, maybe, but damaged where it was whole
-        raise self._restless()
+        raise self.restless()
 
     def texts(self, items: Iterable[tuple[str, str]]) -> list[str]:
         """Return the texts by which items are found, given their spaces and ids; erased ones left out."""
@@ -197,13 +218,13 @@ class Store:
 
         Raises StoreDamaged where lines can't be read, because a part would pass for the whole.
         """
-        for _ in self._attempts():
+        for _ in self.attempts():
             with suppress(Moved):
                 pending = self.look()
                 view = self.view(space).__enter__()
                 break
         else:
-            raise self._restless()
+            raise self.restless()
         with closing(view):
             self.index.refuse_damage()
             if pending is not None and pending.space == space:
@@ -216,19 +237,16 @@ class Store:
     def writing(self) -> Iterator[None]:
         """Hold the lock, having seen what is new; set a torn tail aside, refuse where lines are damaged."""
         if not self.journal.exists() and self._header is not None:
-            self.journal.create(self._header)
-        with self.journal.locked():
+            self.journal.create(self._header, self.lock)
+        with self.lock.held():
             self.journal.tidy()
+            self.passages.tidy()
             self.index.refresh()
-            self.index.refuse_damage()
-            if self.index.torn:
-                self.journal.cut_torn_tail(self.index.end, self.world.clock.now())
+            if self.passages.drop_untrusted():
                 self.index.refresh()
+            put_in_order(self.index.main, self.world.clock.now())
             if self.index.end == 0 and self._header is not None:  # the header itself was torn
                 self.journal.rewrite(self._header(), ())
-                self.index.refresh()
-            if self.journal.read(self.index.end - 1, self.index.end) != b"\n":
-                self.journal.append(b"\n", self.index.end)  # an editor took the last line break away
                 self.index.refresh()
             yield
 
@@ -241,19 +259,15 @@ class Store:
             return now
         return datetime.fromisoformat(last) + timedelta(microseconds=1)
 
-    def append(self, *commits: Commit) -> None:
-        """Append commits, synced. Under the lock."""
-        lines = [encode(commit) for commit in commits]
-        position = self.index.end
-        state = self.journal.append(b"".join(lines), position)
-        for line, commit in zip(lines, commits, strict=True):
-            self.index.appended(Line(position, line[:-1]), commit, state)
-            position += len(line)
-        self.index.refresh()
+    def append(self, foreign: Commit | None, commits: Sequence[Commit], filed: Sequence[Commit] = ()) -> None:
+        """Append commits to the journal, and ``filed`` to the log of files, synced. Under the lock.
 
-    def _adopt_and_append(self, foreign: Commit | None, commits: Sequence[Commit]) -> None:
-        """Append commits; before the first of our own, what is to be adopted."""
-        self.append(*((foreign,) if foreign is not None else ()), *commits)
+        Before the first of our own goes what is to be adopted.
+        """
+        if ours := [*((foreign,) if foreign is not None else ()), *commits]:
+            append(self.index.main, ours)
+        if filed:
+            append_filed(self.passages, self.index, self.journal, filed, self.world.clock.now())
 
     def record(self, batch: Batch, rules: Rules) -> RecordReceipt:
         """Write a batch. Raises what `plan` raises, BatchIdReused or a BackendError."""
@@ -275,43 +289,11 @@ class Store:
         commit = Commit(batch.id, iso(at), batch.scope.space, rows, work.by, request)
         if self.look() is not foreign:
             raise Moved  # the foreign file changed since it was looked at
-        self._adopt_and_append(foreign, [commit])
+        if is_filed(commit, view.filed):
+            self.append(foreign, (), [commit])
+        else:
+            self.append(foreign, [commit])
         return receipt_of(commit)
-
-    def restore(self, space: str, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add commits as they are; those already there are skipped, and what was forgotten stays so."""
-        if any(commit.space != space for commit in commits):
-            raise InvalidRequest("a commit of another space can't be restored into this one")
-        restored = skipped = size = 0
-        seen: set[str] = set()
-        waiting: list[Commit] = []
-        with self.writing():
-            for commit in commits:
-                fresh = None if commit.id in seen else self.read(space, partial(_unknown_part, commit=commit))
-                if fresh is None:
-                    skipped += 1
-                    continue
-                seen.add(commit.id)
-                waiting.append(fresh)
-                restored += 1
-                size += len(encode(fresh))
-                if size > _RESTORE_AT_ONCE:
-                    self._adopt_and_append(self.look(), waiting)
-                    waiting, size = [], 0
-            if waiting:
-                self._adopt_and_append(self.look(), waiting)
-            if any(row["op"] == "forgotten" for commit in commits for row in commit.rows):
-                erase_returned(self)
-        return RestoreReceipt(restored=restored, skipped=skipped)
-
-
-def _unknown_part(view: View, commit: Commit) -> Commit | None:
-    """Return a commit without rows of forgotten items; None where the store has the commit already."""
-    if view.commit(commit.id) is not None:
-        return None
-    ids = {row["id"] for row in commit.rows}
-    gone = {item for item in ids if (state := view.state(item)) is not None and state.forgotten}
-    return without(commit, gone) if gone else commit
 
 
 def header_of(world: World) -> Header:

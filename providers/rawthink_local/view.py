@@ -1,99 +1,76 @@
-"""A view of one space of a store: from questions to states, by way of the row index and the journal.
+"""A view of one space of a store: from questions to states, by way of the row index and the files.
 
-One view serves one operation. It holds the journal file open, so that all of its reads see the same file
-even while another process puts a new one in its place; where the index goes over to the new one meanwhile,
-the view raises `Moved` and the operation begins anew.
+One view serves one operation. It holds the files open, so that all of its reads see the same ones even while
+another process puts a new one in a file's place; where the index goes over to the new one meanwhile, the
+view raises `Moved` and the operation begins anew.
 """
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
-
-import orjson
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from rawthink_core.commits import Commit
 from rawthink_core.graph import Facts, Needs
 from rawthink_core.identity import entity_id
 from rawthink_core.ranking import Place
-from rawthink_core.rows import Row, Stamped, State, ends_of, fold
-from rawthink_local.files import explained
-from rawthink_local.lines import Line, Moved, journal_lines, read_line
+from rawthink_core.rows import Stamped, State, ends_of, fold
+from rawthink_local.lines import Line, Moved, read_line
 from rawthink_local.lookup import OVERLAY
+from rawthink_local.openfiles import OpenFiles
+from rawthink_local.storeindex import BASE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from io import FileIO
 
-    from rawthink_local.journal import Journal
-    from rawthink_local.lookup import RowIndex
     from rawthink_local.questions import Spot
+    from rawthink_local.storeindex import StoreIndex
 
 T = TypeVar("T")
-
-_HEAD_BYTES = 512
-_OPS = b'"ops":'
-
-
-class _Head(NamedTuple):
-    commit: str
-    at: str
-    space: str
-    by: dict[str, Any] | None
 
 
 class View:
     """Reads states of one space. Not safe to share between threads. Use as a context manager."""
 
-    def __init__(self, journal: Journal, index: RowIndex, space: str) -> None:
-        self._journal = journal
+    def __init__(self, index: StoreIndex, space: str) -> None:
         self._index = index
         self.space = space
-        self._file: FileIO | None = None
-        self._identity = (0, 0, 0)
-        self._end = 0
-        self._heads: dict[int, _Head] = {}
+        self._files: OpenFiles | None = None
         self._states: dict[tuple[str, str | None], State | None] = {}
 
     def __enter__(self) -> Self:
-        self._identity, self._end = self._index.identity, self._index.end
-        if not any(self._identity[1:]):
-            return self  # there is no journal yet
-        with explained("reading", self._journal.path), suppress(FileNotFoundError):
-            self._file = self._journal.path.open("rb", buffering=0)  # a row is shorter than a buffer
-        state = os.fstat(self._file.fileno()) if self._file is not None else None
-        if state is None or (state.st_dev, state.st_ino) != self._identity[1:]:
-            self.close()
-            raise Moved
+        self._files = OpenFiles(self._index)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. May be called again."""
-        if self._file is not None:
-            self._file.close()
+        """Let go of the files. May be called again."""
+        if self._files is not None:
+            self._files.close()
+
+    @property
+    def _open(self) -> OpenFiles:
+        assert self._files is not None  # noqa: S101 - whoever asks has entered
+        return self._files
 
     def commits(self) -> Iterator[Commit]:
         """Yield every commit of the space once, in the order of time."""
-        if self._file is None:
-            return
+        files = self._open
         places: dict[str, tuple[str, str, int, int]] = {}
-        with explained("reading", self._journal.path):
-            for line in journal_lines(self._file, self._end):
-                commit = read_line(line)
-                if isinstance(commit, Commit) and commit.space == self.space:
-                    place = (commit.at, commit.id, line.position, len(line.data))
-                    places[commit.id] = min(place, places.get(commit.id, place))
+        for line in files.lines():
+            commit = read_line(line)
+            if isinstance(commit, Commit) and commit.space == self.space:
+                place = (commit.at, commit.id, line.position, len(line.data))
+                places[commit.id] = min(place, places.get(commit.id, place))
         for _, _, position, length in sorted(places.values()):
-            if isinstance(commit := read_line(Line(position, self._read(position, length))), Commit):
+            if isinstance(commit := read_line(Line(position, files.read(position, length))), Commit):
                 yield commit
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _find(self, kind: str, *parts: object) -> list[Spot]:
+    def find(self, kind: str, *parts: object) -> list[Spot]:
+        """Return the places of the rows that may answer a question (see `questions`)."""
         return self._find_all(kind, [parts])[0]
 
     def _find_all(self, kind: str, asked: Sequence[tuple[object, ...]]) -> list[list[Spot]]:
@@ -101,55 +78,20 @@ class View:
 
     def _same(self, answer: T) -> T:
         """Return what the index said, if it spoke of the file that this view reads."""
-        if self._index.identity != self._identity:
+        if self._index.identity != self._open.identity:
             raise Moved
         return answer
 
-    def _read(self, position: int, length: int) -> bytes:
-        if position >= OVERLAY:
-            return self._index.overlaid(position, length)
-        if self._file is None:
-            raise Moved
-        try:  # many times a search, so without a context
-            self._file.seek(position)
-            return self._file.read(length)
-        except OSError:
-            with explained("reading", self._journal.path):
-                raise
+    def by_space(self, spots: Iterable[Spot]) -> dict[str, list[Spot]]:
+        """Return places of rows by the space that they are of, whichever this view is of."""
+        found: dict[str, list[Spot]] = {}
+        for spot in spots:
+            found.setdefault(self._open.head(spot.line).space, []).append(spot)
+        return found
 
-    def _head(self, line: int) -> _Head:
-        head = self._heads.get(line)
-        if head is None:
-            size = _HEAD_BYTES
-            while True:
-                data = self._read(line, size)
-                if (at := data.find(_OPS)) >= 0:
-                    break
-                if len(data) < size:
-                    raise Moved
-                size *= 4
-            body = _loads(data[:at] + b'"ops":0}')
-            if not body.keys() >= {"commit", "at", "space"}:
-                raise Moved
-            head = _Head(body["commit"], body["at"], body["space"], body.get("by"))
-            self._heads[line] = head
-        return head
-
-    def _rows(self, spots: Iterable[Spot]) -> list[Stamped]:
-        stamped: dict[tuple[str, bytes, int], Stamped] = {}  # a merge may have left a commit twice
-        for position, length, line in sorted(set(spots)):
-            head = self._head(line)
-            if head.space != self.space:
-                continue
-            data = self._read(position, length)
-            body = _loads(data)
-            rows: list[Row] = body.get("ops", [body])
-            for number, row in enumerate(rows):
-                if "id" not in row:
-                    raise Moved
-                row_only = Stamped(head.at, head.commit, position + number, row, head.by)
-                stamped.setdefault((head.commit, data, number), row_only)
-        return list(stamped.values())
+    def rows_at(self, spots: Iterable[Spot]) -> list[Stamped]:
+        """Return the rows of this space at some places: all rows of a line that is read as a whole."""
+        return self._open.rows(spots, self.space)
 
     def _ids(self, kind: str, asked: Iterable[tuple[object, ...]]) -> set[str]:
         """Return the ids of the items that may answer questions of one kind."""
@@ -157,19 +99,34 @@ class View:
         if not wanted:
             return set()
         spots = (spot for found in self._find_all(kind, wanted) for spot in found)
-        return {stamped.row["id"] for stamped in self._rows(spots)}
+        return {stamped.row["id"] for stamped in self.rows_at(spots)}
 
     def commit(self, commit_id: str) -> Commit | None:
         """Return a commit of this space by its id."""
-        for spot in self._find("commit", commit_id):
-            found = read_line(Line(spot.line, self._read(spot.line, spot.length)))
+        for spot in self.find("commit", commit_id):
+            found = read_line(Line(spot.line, self._open.read(spot.line, spot.length)))
             if isinstance(found, Commit) and found.id == commit_id and found.space == self.space:
                 return found
         return None
 
     def mentions(self, item: str) -> int:
         """Return how many rows may be about an item (at least as many as are)."""
-        return len(set(self._find("id", item)))
+        return len(set(self.find("id", item)))
+
+    def in_files(self, items: Collection[str]) -> bool:
+        """Tell whether a row about any of these items may be in the log of files."""
+        spots = (spot for found in self._find_all("id", [(item,) for item in items]) for spot in found)
+        return any(BASE <= spot.position < OVERLAY for spot in spots)
+
+    def filed(self, items: Collection[str]) -> set[str]:
+        """Return which of these passages lie in the log of files, and nowhere else."""
+        found = set()
+        for item, spots in zip(items, self._find_all("id", [(item,) for item in items]), strict=True):
+            rows = (stamped for stamped in self.rows_at(spots) if stamped.row["id"] == item)
+            made = [stamped.position for stamped in rows if stamped.row["op"] == "passage"]
+            if made and all(BASE <= position < OVERLAY for position in made):
+                found.add(item)
+        return found
 
     # --- states ---------------------------------------------------------------------------------
 
@@ -184,7 +141,7 @@ class View:
         if fresh:
             spots = self._find_all("id", [(item,) for item in fresh])
             for item, found in zip(fresh, spots, strict=True):
-                rows = [stamped for stamped in self._rows(found) if stamped.row["id"] == item]
+                rows = [stamped for stamped in self.rows_at(found) if stamped.row["id"] == item]
                 self._states[item, as_of] = fold(rows, as_of)
         return {item: state for item in wanted if (state := self._states[item, as_of]) is not None}
 
@@ -243,13 +200,3 @@ class View:
     def born_after(self, at: int, item: str, limit: int) -> list[tuple[int, str]]:
         """Return the next items in the order of (recorded at, id), after the given pair."""
         return self._same(self._index.born_after(self.space, at, item, limit))
-
-
-def _loads(data: bytes) -> dict[str, Any]:
-    try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        raise Moved from None
-    if not isinstance(body, dict):
-        raise Moved
-    return body

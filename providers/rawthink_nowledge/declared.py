@@ -21,6 +21,7 @@ CAPABILITIES = {
     Capability.VALID_AT: "yes",
     Capability.LEXICAL: "yes",
     Capability.VERBATIM: "yes",
+    Capability.ACTIVITY: "yes",
     Capability.READ_YOUR_WRITES: "at once",  # by id and in the list; the server's own search may lag
     Capability.RANKING: "core",
     Capability.FILTERS: "before_top_k",

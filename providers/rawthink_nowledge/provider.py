@@ -12,30 +12,25 @@ from rawthink_core import reading
 from rawthink_core.clock import iso
 from rawthink_core.config import machine_zone
 from rawthink_core.errors import (
-    BackendProtocolError,
     BackendUnavailable,
     InvalidRequest,
     StoreDamaged,
-    UnknownSpace,
-    quoted,
 )
 from rawthink_core.graph import Rules
 from rawthink_core.identity import looks_like_id
 from rawthink_core.model import zone_named
-from rawthink_core.operations import ScanPage
+from rawthink_core.operations import Place, ScanPage
 from rawthink_core.provider import BaseProvider, ProviderInfo
 from rawthink_core.selection import utc
 from rawthink_nowledge import health, upkeep
 from rawthink_nowledge.api import Api
 from rawthink_nowledge.client import Client
 from rawthink_nowledge.declared import VERSION, capabilities
-from rawthink_nowledge.entries import entry_of
 from rawthink_nowledge.forgetting import forget
-from rawthink_nowledge.room import Room, scanned
-from rawthink_nowledge.scribe import store_id
+from rawthink_nowledge.room import scanned
+from rawthink_nowledge.rooms import Rooms
 from rawthink_nowledge.settings import DEFAULT_SPACE, where
 from rawthink_nowledge.threads import add_to_threads
-from rawthink_nowledge.writing import Instants
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -67,12 +62,10 @@ if TYPE_CHECKING:
     )
     from rawthink_core.provider import World
     from rawthink_nowledge.ledger import Ledger
-    from rawthink_nowledge.room import Scanned
+    from rawthink_nowledge.room import Room, Scanned
     from rawthink_nowledge.settings import NowledgeSettings
 
     A = TypeVar("A", Items, GraphPage, History)
-
-_IDS_SINCE = (0, 9)  # the version from which on the server takes ids from its clients
 
 
 class NowledgeProvider(BaseProvider):
@@ -85,11 +78,7 @@ class NowledgeProvider(BaseProvider):
         self.spaces: Mapping[str, str] = {DEFAULT_SPACE: self.place.space} | settings.spaces
         self._rules = Rules(world.vocabulary, zone_named(world.timezone or "UTC"))
         self._client = Client(self.place, settings)  # one for life: it remembers what it was refused
-        self._api: Api | None = None
-        self._rooms: dict[str, Room] = {}
-        self._instants = Instants(world.clock)
-        self._settled = False  # whether the server knows the zone of this store
-        self._settling = asyncio.Lock()
+        self._rooms: Rooms | None = None
         self.info = ProviderInfo(
             name="nowledge",
             version=VERSION,
@@ -100,18 +89,22 @@ class NowledgeProvider(BaseProvider):
     # --- life -----------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Find the server and the zone of the store on it. Creates nothing. Raises a BackendError."""
-        if self._api is not None:
+        """Find the server and the zone of the store on it. Creates nothing there. Raises a BackendError."""
+        if self._rooms is not None:
             return
         self._client.open()
+        rooms = None
         try:
-            self._api = Api(self._client)
-            zone = await self._stored_zone(await self._version())
+            rooms = await asyncio.to_thread(
+                Rooms, Api(self._client), self.spaces, self._settings, self._world
+            )
+            zone = await rooms.find_store()
         except BaseException:
-            self._api = None
+            if rooms is not None:
+                await rooms.close()
             await self._client.close()
             raise
-        self._settled = bool(zone)
+        self._rooms = rooms
         self._settle(zone or self._world.timezone or str(await asyncio.to_thread(machine_zone)))
 
     def _settle(self, zone: str) -> None:
@@ -120,73 +113,25 @@ class NowledgeProvider(BaseProvider):
 
     async def close(self) -> None:
         """Close all connections. May be called again."""
-        self._api = None
-        rooms, self._rooms = list(self._rooms.values()), {}
-        for room in rooms:
-            await room.close()
+        rooms, self._rooms = self._rooms, None
+        if rooms is not None:
+            await rooms.close()
         await self._client.close()
 
-    async def _version(self) -> tuple[int, ...]:
-        said = await self._opened.health()
-        if not {"status", "version"} & said.keys():
-            raise BackendProtocolError(
-                f"{self.place.url} answers, but not as a Nowledge Mem does; is the address right?"
-            )
-        return health.numbers(said.get("version"))
-
-    async def _stored_zone(self, version: tuple[int, ...]) -> str:
-        """Return the zone that the store was created in; empty where there is no store yet."""
-        memory = await self._opened.get(store_id(self._settings.store))
-        entry = entry_of(memory, self._settings.store) if memory is not None else None
-        if entry is not None:
-            return entry.zone
-        if version and version >= _IDS_SINCE:
-            return ""
-        home = self._home()
-        await home.follower.refresh()
-        return home.mirror.zone()
+    @property
+    def _opened(self) -> Rooms:
+        if self._rooms is None:
+            raise BackendUnavailable(f"the memory at {self.place.url} is not open; open it first")
+        return self._rooms
 
     async def _create_store(self) -> None:
-        """Let the server know the zone of this store, before anything is written to it."""
-        async with self._settling:
-            if self._settled:
-                return
-            zone = await self._stored_zone((0,))
-            if not zone:
-                zone = self.info.timezone
-                await self._home().writer.placer.write_manifest(zone)
+        zone = await self._opened.create_store(self.info.timezone)
+        if zone != self.info.timezone:
             self._settle(zone)
-            self._settled = True
-
-    # --- rooms ----------------------------------------------------------------------------------
-
-    @property
-    def _opened(self) -> Api:
-        if self._api is None:
-            raise BackendUnavailable(f"the memory at {self.place.url} is not open; open it first")
-        return self._api
-
-    def _home(self) -> Room:
-        return self._room_of(self.spaces[DEFAULT_SPACE])
 
     def room(self, space: str) -> Room:
         """Return where a space lies. Raises UnknownSpace."""
-        server_space = self.spaces.get(space, self._settings.other_spaces)
-        if server_space is None:
-            raise UnknownSpace(
-                f"space {quoted(space)} has no Space on the server: name one in [providers.nowledge.spaces], "
-                f"or set other_spaces"
-            )
-        return self._room_of(server_space)
-
-    def _room_of(self, server_space: str) -> Room:
-        if server_space not in self._rooms:
-            shared = self._settings.other_spaces == server_space
-            shared = shared or list(self.spaces.values()).count(server_space) > 1
-            self._rooms[server_space] = Room(
-                self._opened, server_space, self._settings, self._world, self._instants, shared=shared
-            )
-        return self._rooms[server_space]
+        return self._opened.of(space)
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -202,14 +147,19 @@ class NowledgeProvider(BaseProvider):
         """Store the passages of a turn; where that is set, add them to threads of their sessions as well."""
         receipt = await self.record(request.as_batch())
         if self._settings.threads:
-            await add_to_threads(self._opened, self.room(request.scope.space).follower.space, request)
+            await add_to_threads(self._opened.api, self.room(request.scope.space).follower.space, request)
         return receipt
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Delete memories on the server. What it derived from them is out of reach, and named."""
         room = self.room(request.scope.space)
-        work = forget(room.writer, self._opened, self._world.ids, request)
-        return await room.writer.to_the_end(work)
+        work = forget(room.writer, self._opened.api, self._world.ids, request)
+        receipt = await room.writer.to_the_end(work)
+        if not receipt.ids:
+            return receipt
+        await self._opened.forget_use(*receipt.ids)
+        erased = Place(place="activity", outcome="erased")
+        return receipt.model_copy(update={"places": (*receipt.places, erased)})
 
     async def restore(
         self,
@@ -228,7 +178,9 @@ class NowledgeProvider(BaseProvider):
         """Return items by id and entities by name."""
         request = request.canonical(self._rules)
         room = self.room(request.scope.space)
-        return _honest(*await room.ask(request.scope.space, partial(reading.get, request=request)))
+        items = _honest(*await room.ask(request.scope.space, partial(reading.get, request=request)))
+        self._opened.use(*(item.id for item in items.items))
+        return items
 
     async def scan(self, request: Scan) -> ScanPage:
         """Return one page of everything that passes the filters, oldest first."""
@@ -248,12 +200,20 @@ class NowledgeProvider(BaseProvider):
         """Return entities with their observations and relations."""
         query = query.canonical(self._rules)
         room = self.room(query.scope.space)
-        return _honest(*await room.ask(query.scope.space, partial(reading.graph, query=query)))
+        page = _honest(*await room.ask(query.scope.space, partial(reading.graph, query=query)))
+        if not query.listing:
+            self._opened.use(
+                *(entity.id for entity in page.entities), *(said.id for said in page.observations)
+            )
+        return page
 
     async def history(self, query: HistoryQuery) -> History:
         """Return all versions of an item or of all that is said about an entity."""
         room = self.room(query.scope.space)
-        return _honest(*await room.ask(query.scope.space, partial(reading.history, query=query)))
+        told = _honest(*await room.ask(query.scope.space, partial(reading.history, query=query)))
+        items: list[Item] = [*told.observations, *told.relations, *told.passages]
+        self._opened.use(*(item.id for item in items), *((told.entity.id,) if told.entity else ()))
+        return told
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """Find what a question is about, by its words and by the server's own search."""
@@ -276,12 +236,14 @@ class NowledgeProvider(BaseProvider):
     async def maintain(self, request: Maintain) -> MaintainReceipt:
         """Read everything again, and finish what was left undone on the server."""
         room = self.room(request.scope.space)
-        return await room.writer.to_the_end(upkeep.maintain(room, self._opened, request))
+        return await room.writer.to_the_end(upkeep.maintain(room, self._opened.api, request))
 
     async def health(self) -> Health:
         """Return how the server and the store on it are. Works on one that is down, and before `open`."""
-        if self._api is not None:
-            return await health.examine(self, self._api, self._rooms, self._settings, self._world)
+        if self._rooms is not None:
+            return await health.examine(
+                self, self._rooms.api, self._rooms.opened, self._settings, self._world
+            )
         try:
             return await health.examine(self, Api(self._client), {}, self._settings, self._world)
         finally:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import date
 
+    from rawthink_core.activity import Activity
     from rawthink_core.ranking import Place
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
@@ -25,9 +26,12 @@ class Retrieval:
     server's score of it hangs on what else the server holds.
     """
 
-    def __init__(self, ledger: Ledger, lexicon: Lexicon, found: Sequence[tuple[str, float]]) -> None:
+    def __init__(
+        self, ledger: Ledger, lexicon: Lexicon, activity: Activity, found: Sequence[tuple[str, float]]
+    ) -> None:
         self._ledger = ledger
         self._lexicon = lexicon
+        self._activity = activity
         self._found = found
         self._terms: list[int] = []
 
@@ -49,6 +53,6 @@ class Retrieval:
         """Return the passages at places of sessions."""
         return self._ledger.passages_at(places, as_of)
 
-    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:  # noqa: ARG002 - reading leaves no trace here
-        """Return nothing: what was read is not noted."""
-        return {}
+    def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
+        """Return the days of last use."""
+        return self._activity.last_used(ids)

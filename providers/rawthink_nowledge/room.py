@@ -25,6 +25,7 @@ from rawthink_nowledge.writing import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rawthink_core.activity import Activity
     from rawthink_core.operations import Scan, SearchPage, SearchQuery
     from rawthink_core.provider import World
     from rawthink_core.rows import State
@@ -56,12 +57,9 @@ class Room:
         settings: NowledgeSettings,
         world: World,
         instants: Instants,
-        *,
-        shared: bool,
+        activity: Activity,
     ) -> None:
-        self.shared = (
-            shared  # with others of our spaces, whose memories the server's search would weigh as well
-        )
+        self.shared = False  # with others of our spaces: the server's search would weigh them as well
         self.mirror = Mirror(settings.store)
         self.follower = Follower(api, server_space, self.mirror)
         placer = Placer(api, self.follower, settings.store, settings.connections)
@@ -70,6 +68,7 @@ class Room:
         self.api = api
         self._settings = settings
         self._world = world
+        self._activity = activity
 
     async def close(self) -> None:
         """End what is under way."""
@@ -142,7 +141,14 @@ class Room:
         ]
         asked = Asked((), _WEIGHT, self._settings.min_score) if items else None
         with self.mirror.searchable(space) as (ledger, lexicon):
-            return answer(query, Retrieval(ledger, lexicon, items), now, degraded, asked, self._world.fusion)
+            return answer(
+                query,
+                Retrieval(ledger, lexicon, self._activity, items),
+                now,
+                degraded,
+                asked,
+                self._world.fusion,
+            )
 
 
 def scanned(request: Scan, ledger: Ledger, after: tuple[str, str] | None) -> Scanned:

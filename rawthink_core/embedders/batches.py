@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rawthink_core.embedders.vectors import Answer, checked, pooled
-from rawthink_core.embedding import TextsNotEmbedded, plain, windows
-from rawthink_core.errors import BackendProtocolError, BackendUnavailable
+from rawthink_core.embedding import plain, windows
+from rawthink_core.errors import BackendProtocolError, BackendUnavailable, TextsNotEmbedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +86,7 @@ class Batches:
                 self._embed(texts, [batch[place]])
             else:
                 self._blame_texts(Refused(f"the embedder answered, but {why}", why))
-                self._done.failed[batch[place]] = why
+                self._once_more(texts[batch[place]], batch[place])
 
     def _ask(self, texts: list[str]) -> Answer:
         return checked(self._send(texts), len(texts), self._dimensions)
@@ -105,7 +105,10 @@ class Batches:
 
     def _alone(self, text: str, position: int, refusal: Refused) -> None:
         """Embed in parts what is too long for the model; set aside what it can't embed."""
-        if not refusal.too_long or len(text) < _SHORTEST:
+        if not refusal.too_long:
+            self._once_more(text, position)
+            return
+        if len(text) < _SHORTEST:
             self._done.failed[position] = refusal.why
             return
         parts = windows(text, (len(text) + 1) // 2)
@@ -116,3 +119,15 @@ class Batches:
             self._done.failed[position] = next(iter(error.failed.values()))
         except ValueError as error:  # parts that cancel each other out
             self._done.failed[position] = str(error)
+
+    def _once_more(self, text: str, position: int) -> None:
+        """Set a text aside that fails again: a server that just came to itself did not fail for it."""
+        try:
+            answer = self._ask([text])
+        except Refused as refusal:
+            self._done.failed[position] = refusal.why
+            return
+        for vector in answer.vectors.values():
+            self._done.vectors[position] = vector
+        for why in answer.failed.values():
+            self._done.failed[position] = why

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OPENS = re.compile(r"---[ \t]*\r?\n")
 _CLOSES = re.compile(r"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
 _A_FIELD = re.compile(r"[\w-]+:(?:[ \t\r]|$)", re.MULTILINE)
-_LONGEST = 1 << 16  # characters: no block of fields is longer, and a rule at the head of a book is no block
+LONGEST = 1 << 16  # characters: no block of fields is longer, and a rule at the head of a book is no block
 _NOTHING = ("", "~", "null")
 _DAY = 10  # characters of 2026-01-05
 
@@ -68,7 +68,7 @@ def read(text: str) -> FrontMatter:
     if opens is None:
         return FrontMatter()
     closes = _CLOSES.search(text, opens.end())
-    if closes is None or closes.start() > _LONGEST:
+    if closes is None or closes.start() > LONGEST:
         meant = _A_FIELD.match(text, opens.end())
         return FrontMatter(problem="the front matter has no closing line ---" if meant else None)
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - not every text has front matter

@@ -39,6 +39,7 @@ log = logging.getLogger("rawthink.vault")
 LOCK_SECONDS = 60.0  # to wait for another process that indexes
 _PAUSE = 0.05
 _SIMILAR = 3
+_HEAD = frontmatter.LONGEST - 100  # characters before the text of a note; a longer head is not read as one
 
 
 class Vault:
@@ -87,11 +88,16 @@ class Vault:
             raise InvalidRequest("tags: must be a list")
         given = {"text": text, "session": session or "-", "tags": [tag for tag in tags if str(tag).strip()]}
         data = {"id": "-", "scope": self._memory.scope, "passages": [given]}
-        passed, warnings = await self._memory.guard.before_record(parse_request(Batch, data))
+        try:
+            batch = parse_request(Batch, data)
+        except InvalidRequest as error:  # of the one passage that was put together here
+            faults = [each._replace(where=each.where.removeprefix("passages.0.")) for each in error.faults]
+            raise InvalidRequest(faults) from None
+        passed, warnings = await self._memory.guard.before_record(batch)
         if not passed.passages:
             raise InvalidRequest("a plugin left nothing of the note. Nothing was stored")
         path, content = await asyncio.to_thread(self._put, passed.passages, session)
-        document = parse(path, content)
+        document = await asyncio.to_thread(parse, path, content)
         try:
             receipt = await self._add(document)
         except Exception as error:  # the note is safe, whatever the store did: say both
@@ -108,15 +114,23 @@ class Vault:
         text = "\n\n".join(passage.text for passage in passed)
         now = self._clock.now().astimezone(zone_named(self._memory.info.timezone))
 
-        def content(stem: str) -> bytes:
+        def head(stem: str) -> str:
             fields: dict[str, str | tuple[str, ...]] = {"id": f"qnote_{stem}", "date": f"{now:%Y-%m-%d}"}
             fields["tags"] = passed[0].tags
             if session:
                 fields["session_ref"] = session
-            data = f"{frontmatter.write(fields)}\n{text}".encode()
+            return frontmatter.write(fields)
+
+        def content(stem: str) -> bytes:
+            data = f"{head(stem)}\n{text}".encode()
             return data if data.endswith(b"\n") else data + b"\n"
 
-        return put(self.folder, NOTES, f"{now:%Y-%m-%d_%H%M%S}", content)
+        stem = f"{now:%Y-%m-%d_%H%M%S}"
+        if len(head(stem)) > _HEAD:
+            raise InvalidRequest(
+                f"the session and the tags of a note are {_HEAD:,} characters at most. Nothing was stored"
+            )
+        return put(self.folder, NOTES, stem, content)
 
     async def _add(self, document: Document) -> RecordReceipt:
         """Index one document, whatever is known of it. Raises as `Memory.record`."""

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from rawthink_local.journal import Journal
+from rawthink_local.lock import StoreLock
 
 TEXT = "记忆 ✓ \u00a0 é 🙂 ığüşöç"
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
@@ -101,8 +101,8 @@ def test_ctrl_c_while_it_reads_ends_it_with_130_and_no_traceback(cli):
 @posix
 def test_ctrl_c_while_another_process_holds_the_store_does_not_wait_for_it(cli):
     cli("record", "x", "y", "--type", "finding", "--domain", "software")
-    journal = Journal(cli.home / "rawthink-vault")
-    with journal.locked():
+    lock = StoreLock(cli.home / "rawthink-vault")
+    with lock.held():
         process = cli.start("record", "x", "z")
         time.sleep(1.5)
         assert process.poll() is None

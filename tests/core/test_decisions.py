@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -248,6 +249,33 @@ async def test_arguing_retires_nothing(memory: Memory) -> None:
     before = (await memory.scan()).items
     await memory.challenge("Redis")
     assert (await memory.scan()).items == before
+
+
+@pytest.mark.asyncio
+async def test_arguing_is_no_reading(memory: Memory, clock: ManualClock) -> None:
+    await decide(memory, "cache", rejected="Redis")
+
+    async def scores() -> dict[str, float]:
+        return {hit.id: hit.score for hit in (await memory.search("Redis cache")).items}
+
+    clock.tick(timedelta(days=100))
+    before = await scores()
+    await memory.challenge("Redis cache")
+    assert await scores() == before
+    await memory.history(name="cache")
+    after = await scores()
+    assert all(after[item] > score for item, score in before.items())
+
+
+@pytest.mark.asyncio
+async def test_only_what_was_found_is_told_to_be_uncertain(memory: Memory) -> None:
+    await decide(memory, "cache", rejected="Redis")
+    rumour = {"name": "rumour", "entity_type": "concept", "domain": "software", "epistemic": "speculation"}
+    await memory.record(
+        entities=[rumour], relations=[{"source": "cache", "type": "related_to", "target": "rumour"}]
+    )
+    assert (await memory.challenge("Redis cache")).uncertain == ()
+    assert [entity.name for entity in (await memory.challenge("rumour")).uncertain] == ["rumour"]
 
 
 @pytest.mark.asyncio

@@ -143,6 +143,14 @@ def test_what_is_said_is_said_of_where_the_walk_began(ledger: Ledger) -> None:
     assert [said.text for said in page.observations] in (["about A", "about C"], ["about C", "about A"])
 
 
+def test_nothing_is_fetched_of_what_nobody_asked_for(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = graph(ledger, names=["A", "ghost"], depth=2)
+    monkeypatch.delattr(Reader, "about")
+    bare = graph(ledger, names=["A", "ghost"], depth=2, observations=False)
+    assert whole.observations
+    assert bare == whole.model_copy(update={"observations": ()})
+
+
 def test_a_walk_that_finds_too_much_says_so(ledger: Ledger) -> None:
     page = graph(ledger, names=["A"], depth=5, limit=2)
     assert (len(page.relations), page.truncated) == (2, True)

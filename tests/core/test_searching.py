@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from rawthink_conformance.brute import Everything
+from rawthink_core.searching import Retrieved
+
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from rawthink_core.clock import ManualClock
     from rawthink_core.memory import Memory
     from rawthink_core.operations import SearchPage
+    from rawthink_core.rows import State
+    from rawthink_core.selection import Selection
 
 pytestmark = pytest.mark.asyncio
 
@@ -192,3 +199,71 @@ async def test_hits_of_one_entity_are_grouped_and_entities_counted(memory: Memor
     assert (page.total, page.truncated) in {(3, True), (None, True)}
     whole = await memory.search("kettle", group="entity", limit=10)
     assert (len({hit.entity_name for hit in whole.items}), whole.total, whole.truncated) == (3, 3, False)
+
+
+class Watched(Everything):
+    """An engine that knows where its hits stand, and notes how much is asked of it."""
+
+    depths: ClassVar[list[int]]
+    looked: ClassVar[set[str]]
+
+    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+        self.depths.append(depth)
+        return Retrieved(super().lexical(terms, chosen, depth).items, {})
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        self.looked.update(ids)
+        return super().states(ids, as_of)
+
+
+@pytest.fixture
+def watched(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
+    monkeypatch.setattr(Watched, "depths", [], raising=False)
+    monkeypatch.setattr(Watched, "looked", set(), raising=False)
+    monkeypatch.setattr(memory.provider, "retrieval", Watched)
+    return Watched
+
+
+async def test_groups_take_no_more_than_they_need(memory: Memory, watched: type[Watched]) -> None:
+    for n in range(90):
+        await say(memory, f"kettle {'and more ' * n}", about=f"Kitchen {n}")
+    page = await memory.search("kettle", group="entity", limit=3)
+    assert len({hit.entity for hit in page.items}) == 3
+    assert (page.total, page.truncated) == (None, True)
+    assert watched.depths == [100]
+    assert len(watched.looked) < 20
+
+
+async def test_lists_are_asked_for_deeper_until_there_are_as_many_groups_as_were_asked_for(
+    memory: Memory, watched: type[Watched]
+) -> None:
+    for name, number in (("One", 250), ("Two", 40), ("Three", 40)):
+        await say(memory, *(f"kettle of {name}, {n}" for n in range(number)), about=name)
+    page = await memory.search("kettle of One", group="entity", limit=2, items=["observation"])
+    assert page.items[0].entity_name == "One"
+    assert len({hit.entity for hit in page.items}) == 2
+    assert page.truncated
+    assert watched.depths == [100, 200, 400]
+
+
+async def test_the_one_search_looks_once_though_it_groups(memory: Memory, watched: type[Watched]) -> None:
+    await say(memory, *(f"kettle number {n}" for n in range(50)), about="Loud")
+    await say(memory, "somewhere behind all these words there is a kettle, too", about="Quiet")
+    page = await memory.search("kettle", group="entity", limit=2, items=["observation"])
+    assert (page.total, page.truncated, watched.depths) == (2, False, [100])
+    assert [sum(hit.entity_name == name for hit in page.items) for name in ("Loud", "Quiet")] == [50, 1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+async def test_groups_are_the_same_whatever_an_engine_can_tell(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    for name, number in (("One", 30), ("Two", 4), ("Three", 150), ("Four", 1)):
+        await say(
+            memory, *(f"kettle {'and more ' * (n % 7)}of {name}, {n}" for n in range(number)), about=name
+        )
+    blind = await memory.search("kettle", group="entity", limit=limit)
+    monkeypatch.setattr(Watched, "depths", [], raising=False)
+    monkeypatch.setattr(Watched, "looked", set(), raising=False)
+    monkeypatch.setattr(memory.provider, "retrieval", Watched)
+    assert await memory.search("kettle", group="entity", limit=limit) == blind

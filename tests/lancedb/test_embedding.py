@@ -114,7 +114,7 @@ async def test_another_model_is_refused_and_a_reindex_takes_it(tmp_path):
         assert [hit.text for hit in page.items] == ["a kitten sleeps"]
         assert "found by words only" in page.degraded
         await memory.provider.maintain(Maintain(scope=Scope(space=SPACE), reindex=True))
-        await tell(memory, "the car is red")
+        await tell(memory, "the car is red", session="other")
         await settled(memory)
         assert await finds(memory, "feline") == ["a kitten sleeps"]
         assert set(index_of(memory).columns).isdisjoint(old)
@@ -158,4 +158,4 @@ async def test_an_index_of_vectors_finds_what_comparing_each_finds(tmp_path):
         assert all(hit.text.startswith("cat") for hit in page.items)
         assert len(page.items) == 100
         await tell(memory, "a kitten after that", session="late")
-        assert "a kitten after that" in await finds(memory, "kitten", limit=5)
+        assert await finds(memory, "kitten", sessions=("late",)) == ["a kitten after that"]

@@ -169,7 +169,7 @@ async def test_forgetting_erases_the_vectors_too(tmp_path):
         (gone,) = [i.id for i in (await memory.search("kitten")).items if i.text == "a kitten sleeps"]
         receipt = await memory.forget(ids=[gone])
         assert ("kept vectors", "erased") in [(place.place, place.outcome) for place in receipt.places]
-        kept = memory.provider._parts.lexical.kept
+        kept = memory.provider._parts.search.kept
         assert kept.of("a kitten sleeps") is None
         assert kept.of("the automobile is red")
         assert "a kitten sleeps" not in await finds(memory, "feline")

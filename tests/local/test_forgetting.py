@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from rawthink_core.clock import ManualClock
+from rawthink_core.commits import encode
 from rawthink_core.errors import BackendUnavailable, NotFound
 from rawthink_local import erasure
 
@@ -122,6 +123,35 @@ async def test_an_id_is_never_used_again(tmp_path):
         assert leaks(tmp_path) == []
 
 
+async def test_an_entity_that_was_recorded_anew_is_no_remnant_of_the_forgotten_one(tmp_path):
+    async with memory_at(tmp_path) as memory:
+        await confide(memory)
+        export = [commit async for commit in memory.export()]
+        await memory.forget(names=["Topf"], sessions=["talk"])
+        await memory.record(
+            entities=[thing("Topf", aliases=["Kessel"])], observations=[{"entity": "Topf", "text": OTHER}]
+        )
+        assert (await memory.health()).status == "ok"
+        assert (await memory.maintain(repair=True)).done == ()
+        (topf,) = (await memory.get(names=["Topf"])).items
+        changed = [
+            commit.__class__(f"{commit.id} again", commit.at, commit.space, commit.rows) for commit in export
+        ]
+        await memory.restore(changed)
+        assert (await memory.get(names=["Topf"])).items == (topf,)
+        assert topf.aliases == ("Kessel",)
+        assert leaks(tmp_path) == []
+        path = tmp_path / "vault" / "rawthink.jsonl"
+        with path.open("ab") as file:  # as a merge brings it
+            file.write(b"".join(encode(commit) for commit in export))
+        assert "row(s) of forgotten items" in row(await memory.health(), "forgotten text").detail
+        receipt = await memory.maintain(repair=True)
+        assert receipt.done == ("erased 4 row(s) of forgotten items that a merge had brought back",)
+        assert (await memory.get(names=["Topf"])).items == (topf,)
+        assert [o.text for o in (await memory.graph("Topf")).observations] == [OTHER]
+        assert leaks(tmp_path) == []
+
+
 async def test_an_old_export_does_not_bring_it_back(tmp_path):
     async with memory_at(tmp_path) as memory, memory_at(tmp_path / "other") as other:
         await confide(memory)
@@ -209,7 +239,7 @@ async def test_an_index_that_can_not_be_deleted_now_is_pending_and_the_journal_i
         def stuck(*_):
             raise BackendUnavailable("deleting it failed: the disk reports an input/output error")
 
-        monkeypatch.setattr("rawthink_local.lexical.drop_free_slots", stuck)
+        monkeypatch.setattr("rawthink_local.searchindex.drop_free_slots", stuck)
         receipt = await memory.forget(names=["Topf"], sessions=["talk"])
         assert outcomes(receipt)["search index"] == "pending"
         assert outcomes(receipt)["journal"] == "erased"

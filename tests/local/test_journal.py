@@ -21,6 +21,7 @@ from rawthink_core.commits import Commit, Header, decode, encode, encode_header
 from rawthink_core.errors import BackendTimeout, BackendUnavailable, StoreDamaged, StoreTooNew
 from rawthink_local import files
 from rawthink_local.mending import repair
+from rawthink_local.restoring import restore
 
 from .house import (
     RULES,
@@ -171,8 +172,8 @@ def test_any_text_comes_back_as_it_was(tmp_path):
 def test_an_export_is_a_journal_that_another_store_restores(tmp_path):
     record(tmp_path / "one", "a", "b")
     with store_at(tmp_path / "one") as one, store_at(tmp_path / "two") as two:
-        receipt = two.restore(SPACE, list(one.commits(SPACE)))
-        again = two.restore(SPACE, list(one.commits(SPACE)))
+        receipt = restore(two, SPACE, list(one.commits(SPACE)))
+        again = restore(two, SPACE, list(one.commits(SPACE)))
         assert (receipt.restored, again.restored, again.skipped) == (2, 0, 2)
         lines = [
             p.read_bytes().splitlines()[1:] for p in (journal(tmp_path / "one"), journal(tmp_path / "two"))
@@ -347,7 +348,7 @@ def test_an_empty_file_where_the_journal_should_be_becomes_one(tmp_path):
 
 
 HOLDER = """
-with store_at(Path(sys.argv[1])) as store, store.journal.locked():
+with store_at(Path(sys.argv[1])) as store, store.lock.held():
     print("held", flush=True)
     sys.stdin.read()
 """

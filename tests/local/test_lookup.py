@@ -59,6 +59,10 @@ steps = st.one_of(
     st.fixed_dictionaries({"retract": names, "text": texts}),
     st.fixed_dictionaries({"rename": names, "name": st.sampled_from(["Valkey", "Zurich", "the cache"])}),
     st.fixed_dictionaries({"forget": names}),
+    st.fixed_dictionaries(
+        {"file": st.sampled_from(["a.md", "b.md"]), "says": st.lists(texts, max_size=3, unique=True)}
+    ),
+    st.fixed_dictionaries({"end": st.sampled_from(["a.md", "b.md", "s1"])}),
 )
 stories = st.lists(st.tuples(st.sampled_from(["home", "work"]), steps), min_size=1, max_size=14)
 
@@ -72,6 +76,12 @@ def parts_of(step: dict[str, str]) -> dict[str, object]:
             return {"entities": [thing(source), thing(target)], "relations": [link]}
         case {"turn": session, "key": key, "text": text}:
             return {"passages": [{"session": session, "key": key, "text": text, "tags": [key]}]}
+        case {"file": path, "says": says}:
+            said = [
+                {"session": path, "key": text, "text": text, "tags": ["a"], "origin": {"path": path}}
+                for text in says
+            ]
+            return {"passages": said, "replaces_origin": path}
         case {"revise": name, "text": text, "into": into}:
             return {"revisions": [{"targets": [{"entity": name, "text": text}], "successor": {"text": into}}]}
         case {"retract": name, "text": text}:
@@ -90,6 +100,9 @@ async def tell(memory: Memory, clock: ManualClock, story) -> list[str]:
         try:
             if "forget" in step:
                 receipt = await there.forget(names=[step["forget"]])
+                outcomes.append(f"{receipt.ids} {receipt.missing}")
+            elif "end" in step:
+                receipt = await there.forget(sessions=[step["end"]])
                 outcomes.append(f"{receipt.ids} {receipt.missing}")
             else:
                 receipt = await there.record(batch_id=f"b{number}", **parts_of(step))
@@ -112,7 +125,7 @@ async def answers(memory: Memory) -> dict[str, object]:
         then = START + timedelta(minutes=5, seconds=30)
         found[f"{space} then"] = await there.get(*ids, names=NAMES, as_of=then)
         found[f"{space} graph"] = await there.graph(*NAMES, depth=2, statuses=EVERY)
-        found[f"{space} tags"] = await there.scan(tags=["a"], sessions=["s1"])
+        found[f"{space} tags"] = await there.scan(tags=["a"], sessions=["s1", "a.md"])
         for item in items:
             found[f"{space} history {item.id}"] = await there.history(item_id=item.id)
     return found
@@ -149,18 +162,39 @@ async def in_every_state(root, story, moves):
         Small(patch, long=True)
         async with memory_at(root, cache=False) as memory:
             assert await answers(memory) == wanted, "cold"
-            index = memory.provider._parts.store.index
-            for _ in range(moves):
-                index._advance()
-            assert await answers(memory) == wanted, f"built up to {index._marker}"
-            index.catch_up()
-            assert await answers(memory) == wanted, "built"
-            assert index._marker == index.end
+            index = memory.provider._parts.store.index.main
+            for part in memory.provider._parts.store.index.parts:
+                for _ in range(moves):
+                    part._advance()
+                assert await answers(memory) == wanted, f"built up to {index._marker}"
+                part.catch_up()
+                assert await answers(memory) == wanted, "built"
+                assert part._marker == part.end
+            await copies(memory, root / "copy", wanted)
             with store_at(root, ManualClock(START + timedelta(days=1))) as other:
                 other.record(
                     batch("more", space="work", passages=[{"session": "s9", "key": "k", "text": "t"}]), RULES
                 )
             assert len(await everything(memory.in_space("work"))) == len(wanted["work scan"]) + 1, "grown"
+
+
+async def copies(memory, root, wanted):
+    """Look whether an export restores to the same memory, each commit in the file where it was."""
+    async with memory_at(root) as copy:
+        for space in ("home", "work"):
+            exported = [commit async for commit in memory.in_space(space).export()]
+            assert exported == sorted(exported, key=lambda commit: (commit.at, commit.id))
+            assert (await copy.in_space(space).restore(exported)).skipped == 0
+        assert await answers(copy) == wanted, "copied"
+        ours, theirs = (m.provider._parts.store.index for m in (memory, copy))
+        assert _commits(ours.main) == _commits(theirs.main)
+        assert _commits(ours.filed) == _commits(theirs.filed)
+
+
+def _commits(part):
+    """Return the lines of a log that say something, in order: forgetting may have left nothing of a commit."""
+    lines = part.lines() if part is not None else ()
+    return sorted(line.data for line in lines if b'"commit"' in line.data and b'"ops":[]' not in line.data)
 
 
 # --- journals that are not what they were -----------------------------------------------------------
@@ -317,7 +351,7 @@ def test_a_row_file_that_is_junk_is_built_anew(tmp_path, junk):
         assert texts_in(store) == ["one", "two"]
         store.index.catch_up()
     with store_at(tmp_path) as store:
-        assert store.index._marker == store.index.end
+        assert store.index.main._marker == store.index.end
         assert texts_in(store) == ["one", "two"]
 
 
@@ -329,7 +363,7 @@ def test_a_row_file_that_breaks_while_it_is_used_is_built_anew(tmp_path):
             for page in range(1, index_file(tmp_path).stat().st_size // 4096):
                 file.seek(page * 4096)
                 file.write(os.urandom(4096))
-        store.index._rows._db.execute("PRAGMA shrink_memory")
+        store.index.main._rows._db.execute("PRAGMA shrink_memory")
         assert len(texts_in(store)) == 200
         store.record(note("Redis", "more"), RULES)
         assert len(texts_in(store)) == 201
@@ -351,7 +385,7 @@ def test_a_row_file_of_another_format_is_built_anew(tmp_path):
     db.execute("PRAGMA user_version = 99")
     db.close()
     with store_at(tmp_path) as store:
-        assert store.index._marker == 0
+        assert store.index.main._marker == 0
         assert texts_in(store) == ["one", "two"]
 
 
@@ -416,7 +450,9 @@ def test_copies_of_one_store_share_no_index(tmp_path):
             async with memory_at(tmp_path, path=str(tmp_path / "copy")) as copy:
                 await copy.record(observations=[{"entity": "Redis", "text": "sentence of the copy"}])
                 assert set(await finds(copy, "sentence")) == {"sentence one", "sentence of the copy"}
-                assert copy.provider._parts.store.index.file != memory.provider._parts.store.index.file
+                assert (
+                    copy.provider._parts.store.index.main.file != memory.provider._parts.store.index.main.file
+                )
             await memory.record(observations=[{"entity": "Redis", "text": "sentence two"}])
             assert set(await finds(memory, "sentence")) == {"sentence one", "sentence two"}
 
@@ -427,12 +463,12 @@ def test_the_marker_moves_on_by_itself_and_a_commit_writes_nothing_there(tmp_pat
     monkeypatch.setattr(lookup, "FLUSH_AT", 2_000)
     with store_at(tmp_path) as store:
         store.record(note("Redis", "one"), RULES)
-        assert store.index._marker == 0
+        assert store.index.main._marker == 0
         for n in range(20):
             store.record(note("Redis", f"says {n}"), RULES)
-        if store.index._builder is not None:
-            store.index._builder.join()
-        assert store.index._marker > 0
+        if store.index.main._builder is not None:
+            store.index.main._builder.join()
+        assert store.index.main._marker > 0
         assert len(texts_in(store)) == 21
 
 
@@ -447,7 +483,7 @@ def test_nothing_that_could_be_read_is_in_the_row_file(tmp_path):
 def test_an_extract_holds_one_entry_for_each_question_a_row_answers(tmp_path):
     with store_at(tmp_path) as store:
         store.record(batch("b", entities=[thing("Redis", aliases=["cache"])]), RULES)
-        (line,) = [line for line in store.index.lines() if b"commit" in line.data]
+        (line,) = [line for line in store.index.main.lines() if b"commit" in line.data]
         (commit,) = store.commits(SPACE)
         found = extract(line, commit)
     assert len(found.entries) == 4  # the commit, the id, two names

@@ -112,6 +112,92 @@ async def test_of_a_belief_that_both_sides_revised_the_earlier_counts_and_health
             assert len([check for check in health.checks if check.name == "merged revisions"]) == 1
 
 
+async def revised_on_both_sides(clones, ours, theirs):
+    """Merge two revisions, the earlier ours; give the clock on which the merged store goes on."""
+    here, clock, there, later = clones
+    with store_at(here, clock) as one, store_at(there, later) as two:
+        one.record(ours, RULES)
+        two.record(theirs, RULES)
+    merge(here, there)
+    return here, ManualClock(START + timedelta(hours=3))
+
+
+async def merged_rows(memory):
+    return [check.detail for check in (await memory.health()).checks if check.name == "merged revisions"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("how", ["revised", "retracted", "later said", "later taken", "something else"])
+async def test_health_is_silent_once_somebody_has_settled_what_both_sides_revised(clones, how):
+    here, clock = await revised_on_both_sides(
+        clones, revision("is fast", "here"), revision("is fast", "there")
+    )
+    async with memory_at(here, clock) as memory:
+        assert len(await merged_rows(memory)) == 1
+        stands = {"entity": "Redis", "text": "is fast, says here"}
+        match how:
+            case "revised":
+                await memory.revise([stands], successor={"text": "is fast, say both"})
+            case "retracted":
+                await memory.revise([stands])
+            case "later taken":
+                await memory.revise([stands], successor={"text": "is fast, says there"})
+            case "later said":
+                await memory.record(observations=[{"entity": "Redis", "text": "is fast, says there"}])
+            case "something else":
+                await memory.revise([{"entity": "Redis", "text": "is old"}], successor={"text": "is new"})
+                await memory.record(observations=[{"entity": "Redis", "text": "is more"}])
+        assert len(await merged_rows(memory)) == (how == "something else")
+
+
+@pytest.mark.asyncio
+async def test_a_revision_of_what_stands_from_before_the_other_side_wrote_settles_nothing(clones):
+    here, clock, _, _ = clones
+    with store_at(here, clock) as one:
+        one.record(revision("is fast", "here"), RULES)
+        one.record(revision("is fast, says here", "here again"), RULES)
+    here, clock = await revised_on_both_sides(clones, revision("is old", "us"), revision("is fast", "there"))
+    async with memory_at(here, clock) as memory:
+        assert len(await merged_rows(memory)) == 1
+        stands = {"entity": "Redis", "text": "is fast, says here, says here again"}
+        await memory.revise([stands], successor={"text": "is fast, say both"})
+        assert await merged_rows(memory) == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("alike", [True, False])
+async def test_both_sides_may_revise_alike(clones, alike):
+    change = {"targets": [{"entity": "Redis", "text": "is fast"}]}
+    both = [{"successor": {"text": "is quick"}}] * 2 if alike else [{}, {"successor": {"text": "is quick"}}]
+    ours, theirs = (batch(f"side {n}", revisions=[change | more]) for n, more in enumerate(both))
+    here, clock = await revised_on_both_sides(clones, ours, theirs)
+    async with memory_at(here, clock) as memory:
+        assert len(await merged_rows(memory)) == (not alike)
+
+
+@pytest.mark.asyncio
+async def test_of_two_new_decisions_one_has_to_go(clones):
+    def decided(text, name):
+        entity = {"name": "cache", "entity_type": "decision", "domain": "software"}
+        return batch(
+            name, entities=[entity], observations=[{"entity": "cache", "kind": "decided", "text": text}]
+        )
+
+    here, clock, there, _ = clones
+    with store_at(here, clock) as one:
+        one.record(decided("none", "first"), RULES)
+    git(here, "commit", "--quiet", "--all", "-m", "first")
+    git(there, "pull", "--quiet", "--no-rebase", "--no-edit", str(here / "vault"), "main")
+    here, clock = await revised_on_both_sides(
+        clones, decided("read-through", "ours"), decided("write-through", "theirs")
+    )
+    async with memory_at(here, clock) as memory:
+        (told,) = await merged_rows(memory)
+        assert "'write-through'" in told
+        await memory.revise([{"entity": "cache", "text": "write-through"}], cause="changed")
+        assert await merged_rows(memory) == []
+
+
 @pytest.mark.asyncio
 async def test_what_one_side_forgot_stays_forgotten_and_health_erases_what_git_brought_back(clones):
     here, clock, there, later = clones

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from rawthink_core.clock import SystemClock
 from rawthink_core.commits import Commit, decode
 from rawthink_core.errors import AlreadyRevised
-from rawthink_core.operations import Forget, SearchQuery
+from rawthink_core.operations import Batch, Forget, SearchQuery
 from rawthink_core.selection import selection
 from rawthink_core.text import query_vector
 from rawthink_local.erasure import forget
-from rawthink_local.lexical import Lexical
+from rawthink_local.searchindex import SearchIndex
 
 from .house import RULES, SPACE, batch, note, store_at, texts_in
 
@@ -96,8 +96,15 @@ def writes_on(root: Path, name: str, *, piecemeal: bool) -> Callable[[int], None
     return work
 
 
-def lines_of(root: Path) -> list[bytes]:
-    return (root / "vault" / "rawthink.jsonl").read_bytes().split(b"\n")
+def lines_of(root: Path, log: str = "rawthink.jsonl") -> list[bytes]:
+    return (root / "vault" / log).read_bytes().split(b"\n")
+
+
+def filed(path: str, texts: list[str], batch_id: str) -> Batch:
+    """Return a batch of passages of a file."""
+    origin = {"path": path}
+    said = [{"session": path, "key": text, "text": text, "origin": origin} for text in texts]
+    return batch(batch_id, passages=said)
 
 
 def check(root: Path, acknowledged: list[str], *, searching: bool) -> None:
@@ -115,12 +122,12 @@ def check(root: Path, acknowledged: list[str], *, searching: bool) -> None:
                 name, _, number = commit.id.rpartition("-")
                 assert said == told(name, int(number))[1], f"half a batch: {commit}"
         if searching:
-            lexical = Lexical(store, root / "cache" / "slots", CLOCK)
+            index = SearchIndex(store, root / "cache" / "slots", CLOCK)
             try:
                 for batch_id in acknowledged[-3:]:
-                    assert found(store, lexical, told(*_split(batch_id))[1][-1]), f"{batch_id} is not found"
+                    assert found(store, index, told(*_split(batch_id))[1][-1]), f"{batch_id} is not found"
             finally:
-                lexical.close()
+                index.close()
     *lines, rest = lines_of(root)
     assert all(decode(line) for line in lines)
     assert not rest
@@ -131,11 +138,11 @@ def _split(batch_id: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def found(store: Store, lexical: Lexical, words: str) -> bool:
+def found(store: Store, index: SearchIndex, words: str) -> bool:
     """Tell whether a search finds exactly these words."""
-    assert lexical.catch_up() is None
+    assert index.catch_up() is None
     chosen = selection(SearchQuery(scope={"space": SPACE}, text=words))  # type: ignore[arg-type]
-    ids = [item for item, _, _ in lexical.search(query_vector(words), chosen, 20)]
+    ids = [item for item, _, _ in index.search(query_vector(words), chosen, 20)]
     states = store.read(SPACE, lambda view: view.states(ids))
     return any(state.row.get("text") == words for state in states.values())
 
@@ -171,12 +178,12 @@ def killed_while_indexing(root: Path, rounds: int, seed: int) -> dict[str, int]:
     def work(output: int) -> None:
         os.fdatasync = os.fsync = lambda descriptor: None
         with store_at(root, CLOCK) as store:
-            lexical = Lexical(store, root / "cache" / "slots", CLOCK)
+            index = SearchIndex(store, root / "cache" / "slots", CLOCK)
             name = f"p{os.getpid()}"
             for number in range(10_000):
                 batch_id, texts = told(name, number)
                 store.record(note(f"thing of {name}", *texts, batch_id=batch_id), RULES)
-                assert found(store, lexical, texts[0])
+                assert found(store, index, texts[0])
                 os.write(output, f"{batch_id}\n".encode())
 
     confirmed = 0
@@ -226,7 +233,7 @@ def killed_while_forgetting(root: Path, rounds: int, seed: int) -> dict[str, Any
         Child(prepare).end()
         child = Child(work)
         child.speaks()
-        time.sleep(chance.random() * 0.02)
+        time.sleep(chance.random() * (0.02 if number % 3 else 0.5))  # a busy machine takes its time
         done = "done" in child.kill()
         (state,) = Child(look).end()
         assert not (done and state == "old"), "what was confirmed as forgotten is there"
@@ -237,6 +244,86 @@ def killed_while_forgetting(root: Path, rounds: int, seed: int) -> dict[str, Any
 def _ids(view: Any, number: int) -> list[str]:
     (owner,) = view.named([f"thing {number}"]).values()
     return [state.id for state in view.about([owner]) if state.row["text"].startswith("secret")]
+
+
+def killed_between_logs(root: Path, rounds: int, seed: int) -> dict[str, int]:
+    """A writer of journal and log of files by turns, killed at any instant, again and again."""
+    chance = random.Random(seed)
+
+    def work(output: int) -> None:
+        write = os.write
+        os.fdatasync = os.fsync = lambda descriptor: None
+        with store_at(root, CLOCK) as store:
+            os.write = lambda descriptor, data: write(descriptor, bytes(data)[:64])  # type: ignore[misc]
+            name = f"p{os.getpid()}"
+            for number in range(10_000):
+                batch_id, texts = told(name, number)
+                of_file = number % 2 == 0
+                what = (
+                    filed(f"{name}.md", texts, batch_id) if of_file else note(name, *texts, batch_id=batch_id)
+                )
+                store.record(what, RULES)
+                write(output, f"{batch_id}\n".encode())
+
+    def look(_: int, acknowledged: list[str]) -> None:
+        os.fdatasync = os.fsync = lambda descriptor: None
+        with store_at(root, CLOCK) as store:
+            for what in (
+                note("a probe", f"p {random.random()}", batch_id=f"probe {random.random()}"),
+                filed("probe.md", ["probe"], f"probe-{random.getrandbits(60)}"),
+            ):
+                store.record(what, RULES)
+            assert store.degraded() is None
+            commits = {commit.id: commit for commit in store.commits(SPACE)}
+            lost = [batch_id for batch_id in acknowledged if batch_id not in commits]
+            assert not lost, f"lost {lost}"
+            for commit in commits.values():
+                said = [row["text"] for row in commit.rows if row["op"] in ("observation", "passage")]
+                if commit.id.startswith("p") and not commit.id.startswith("probe"):
+                    assert said == told(*_split(commit.id))[1], f"half a batch: {commit}"
+        for log in ("rawthink.jsonl", ".rawthink/passages.jsonl"):
+            *lines, rest = lines_of(root, log)
+            assert all(decode(line) for line in lines)
+            assert not rest
+
+    confirmed: list[str] = []
+    for _ in range(rounds):
+        child = Child(work)
+        child.speaks()
+        time.sleep(chance.random() * 0.004)
+        acknowledged = child.kill()
+        confirmed += acknowledged
+        Child(lambda out, a=acknowledged: look(out, a)).end()  # type: ignore[misc]
+    in_files = sum(_split(batch_id)[1] % 2 == 0 for batch_id in confirmed)
+    return {"confirmed": len(confirmed), "filed": in_files}
+
+
+def file_together(root: Path, processes: int, records: int) -> dict[str, int]:
+    """Many processes that each write passages of files into a store that has none yet."""
+    gate, open_gate = os.pipe()
+    Child(lambda _: _say(root, 0)).end()
+
+    def work(output: int) -> None:
+        with store_at(root, CLOCK, wait=60) as store:
+            os.write(output, b"ready\n")
+            os.read(gate, 1)
+            for number in range(records):
+                text = f"{os.getpid()} {number}"
+                store.record(filed(f"{text}.md", [text], text), RULES)
+
+    children = [Child(work) for _ in range(processes)]
+    for child in children:
+        child.speaks()
+    os.write(open_gate, b"g" * processes)
+    for child in children:
+        child.end()
+    entries = [decode(line) for line in lines_of(root, ".rawthink/passages.jsonl")[:-1]]
+    commits = [entry for entry in entries if isinstance(entry, Commit)]
+    return {
+        "passages": len({row["text"] for commit in commits for row in commit.rows}),
+        "headers": len(entries) - len(commits),
+        "commits": len(commits),
+    }
 
 
 def crowd(root: Path, processes: int, records: int) -> dict[str, Any]:
@@ -342,6 +429,8 @@ if __name__ == "__main__":
         "killed": killed,
         "killed_while_indexing": killed_while_indexing,
         "killed_while_forgetting": killed_while_forgetting,
+        "killed_between_logs": killed_between_logs,
+        "file_together": file_together,
         "crowd": crowd,
         "race": race,
         "adopters": adopters,

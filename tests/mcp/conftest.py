@@ -202,15 +202,39 @@ class Talk:
 
 
 @pytest.fixture
-def serve(home, path, tmp_path):
+def surroundings(home, path):
+    """Return the environment of a process of ours, with some variables more; None takes one away."""
+
+    def of(**more):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "XDG_"))}
+        given = {**kept, "HOME": str(home), "PYTHONPATH": path, "TZ": "UTC", **more}
+        return {k: v for k, v in given.items() if v is not None}
+
+    return of
+
+
+@pytest.fixture
+def rawthink(surroundings, tmp_path):
+    """Run a command beside the server: ``rawthink(*arguments, **environment)``."""
+
+    def run(*arguments, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", "rawthink_cli.main", *map(str, arguments)],
+            env=surroundings(**environment), cwd=tmp_path, capture_output=True, text=True, encoding="utf-8",
+            timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def serve(surroundings, tmp_path):
     """Start the server in a process of its own: ``serve(*arguments, **environment)``."""
     started = []
 
     def start(*arguments, wrapped=(), **environment):
         command = [*wrapped, sys.executable, "-m", "rawthink_cli.main", "mcp", *map(str, arguments)]
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "XDG_"))}
-        given = {**kept, "HOME": str(home), "PYTHONPATH": path, "TZ": "UTC", **environment}
-        talk = Talk(command, {k: v for k, v in given.items() if v is not None}, tmp_path)
+        talk = Talk(command, surroundings(**environment), tmp_path)
         started.append(talk)
         return talk
 

@@ -126,7 +126,7 @@ async def test_a_read_is_tried_once_more_and_no_oftener(tmp_path):
 
 async def provider_again(memory):
     """Ask a provider that knows nothing yet."""
-    memory.provider._rooms.clear()
+    memory.provider._rooms.opened.clear()
     return await memory.scan()
 
 

@@ -49,7 +49,11 @@ async def test_no_memory_of_the_server_holds_what_was_forgotten(tmp_path, genera
             assert set(receipt.ids) == set(ids)
             assert holders(server) == []
             outcomes = {place.place: place.outcome for place in receipt.places}
-            assert outcomes == {"Nowledge Mem": "erased", "derived on the server": "kept"}
+            assert outcomes == {
+                "Nowledge Mem": "erased",
+                "derived on the server": "kept",
+                "activity": "erased",
+            }
             assert await said(memory, statuses=EVERY) == ["this stays"]
         async with memory_on(server, tmp_path, ids="later") as later:
             assert await said(later, statuses=EVERY) == ["this stays"]
@@ -94,7 +98,11 @@ async def test_what_could_not_be_deleted_is_pending_and_yielded_by_no_verb(tmp_p
             server.fail("DELETE *", "bad_gateway", times=None, after=after)
             receipt = await memory.forget(ids=ids)
             left = len(holders(server))
-            assert [place.outcome for place in receipt.places] == ["pending" if left else "erased", "kept"]
+            assert [place.outcome for place in receipt.places] == [
+                "pending" if left else "erased",
+                "kept",
+                "erased",
+            ]
             for one in (memory, other):
                 assert await said(one, statuses=EVERY) == ["this stays"]
                 assert "heron" not in repr([commit async for commit in one.export()])

@@ -100,7 +100,7 @@ async def test_a_list_that_is_empty_by_a_fault_is_no_empty_memory(tmp_path):
         async with memory_on(server, tmp_path) as memory:
             await tell(memory, "the heron")
         async with memory_on(server, tmp_path, ids="later", timezone="Asia/Tokyo") as later:
-            later.provider._rooms.clear()
+            later.provider._rooms.opened.clear()
             server.fail("GET /memories", "internal", times=None)
             with pytest.raises(BackendError, match="though it"):
                 await said(later)
@@ -152,7 +152,9 @@ async def test_memories_of_others_are_none_of_ours(tmp_path):
         async with memory_on(server, tmp_path) as memory:
             await tell(memory, "the heron")
             for metadata in ({}, {"xm_space": "default"}, {"xm_schema": "1", "xm_store": "another"}):
-                await memory.provider._api.create({"content": "the heron of others", "metadata": metadata})
+                await memory.provider._rooms.api.create(
+                    {"content": "the heron of others", "metadata": metadata}
+                )
             assert await said(memory) == ["the heron"]
             assert [hit.text for hit in (await memory.search("heron")).items] == ["the heron"]
 
@@ -176,7 +178,7 @@ async def test_what_somebody_edits_on_the_server_is_noticed_and_what_was_recorde
         async with memory_on(server, tmp_path) as memory:
             await tell(memory, "the heron")
             (held,) = [m for m in server.memories() if m.content == "the heron"]
-            await memory.provider._api.patch(held.id, {"content": "the stork"})
+            await memory.provider._rooms.api.patch(held.id, {"content": "the stork"})
             for job in ("cap_importance", "relabel"):
                 server.background(job, memory_id=held.id)
         async with memory_on(server, tmp_path, ids="later") as later:

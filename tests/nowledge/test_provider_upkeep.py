@@ -167,7 +167,7 @@ async def test_a_probe_finds_out_and_leaves_nothing(tmp_path, assume, seen):
     with Emulator("0.10.28", assume=assume) as server:
         provider = provider_on(server, tmp_path)
         await provider.open()
-        found = await probe(provider._api, "default", RandomIds())
+        found = await probe(provider._rooms.api, "default", RandomIds())
         await provider.close()
         assert server.memories() == []
         assert found.items() >= seen.items()

@@ -219,6 +219,24 @@ async def a_graph_shows_what_stands(bench: Bench) -> None:
     )
 
 
+@check("graph.bare")
+async def a_graph_without_observations(bench: Bench) -> None:
+    """A graph that is asked for without observations holds none; entities and relations stay as they are."""
+    space = bench.space()
+    await space.about("A", "is said")
+    await space.create("B")
+    await space.record(
+        observations=[{"entity": "B", "text": "is said too"}],
+        relations=[{"source": "A", "type": "uses", "target": "B"}],
+    )
+    whole = await space.graph("A", "Nobody", depth=2)
+    equal([said.text for said in whole.observations], ["is said"], "observations of a whole page")
+    bare = await space.graph("A", "Nobody", depth=2, observations=False)
+    equal(bare.observations, (), "observations that nobody asked for")
+    equal(bare, whole.model_copy(update={"observations": ()}), "the rest of the page")
+    equal((await space.graph("A", depth=0, observations=False)).observations, (), "observations at depth 0")
+
+
 @check("history.entity")
 async def the_history_of_an_entity(bench: Bench) -> None:
     """A history of an entity holds all that was ever said of it, oldest first, and its relations."""

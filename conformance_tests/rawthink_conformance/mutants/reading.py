@@ -138,6 +138,23 @@ class GraphOfAllTimes(ReferenceProvider):
         return super()._graph(remade(query, statuses=EVERY))
 
 
+@breaks("graph.bare")
+class AlwaysSaysAll(ReferenceProvider):
+    """Fetches what is said, whether it was asked for or not."""
+
+    def _graph(self, query: GraphQuery) -> GraphPage:
+        return super()._graph(remade(query, observations=True))
+
+
+@breaks("graph.bare")
+class BareOfRelations(ReferenceProvider):
+    """Leaves out the relations together with what is said."""
+
+    def _graph(self, query: GraphQuery) -> GraphPage:
+        page = super()._graph(query)
+        return page if query.observations else remade(page, relations=())
+
+
 @breaks("history.entity")
 class HistoryOfThePresent(ReferenceProvider):
     """Leaves out of a history what no longer stands."""

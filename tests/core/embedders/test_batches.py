@@ -73,13 +73,26 @@ def test_a_bad_text_is_found_by_halving() -> None:
     with pytest.raises(TextsNotEmbedded) as told:
         run(model, ["a"] * 20 + ["x"] + ["b"] * 11, count=32)
     assert told.value.failed == {20: "NaN"}
-    assert len(model.sent) <= 2 + 2 * 5
+    assert len(model.sent) <= 3 + 2 * 5
 
 
 @pytest.mark.parametrize("fails", ["raises", "null"])
 def test_a_model_that_fails_on_every_word_is_broken_not_the_texts(fails: str) -> None:
     with pytest.raises(BackendUnavailable, match="fails on a plain word too"):
         run(Model(dead=True, fails=fails), ["a", "b"])
+
+
+@pytest.mark.parametrize("fails", ["raises", "null"])
+@pytest.mark.parametrize("texts", [["a"], ["a", "b", "c"]])
+def test_a_server_that_comes_to_itself_blames_no_text(fails: str, texts: list[str]) -> None:
+    class Recovering(Model):
+        def __call__(self, texts: list[str]) -> object:
+            self.dead = self.dead and texts != [HARMLESS]
+            return super().__call__(texts)
+
+    model = Recovering(dead=True, fails=fails)
+    assert run(model, texts) == [pytest.approx(vector_of(text)) for text in texts]
+    assert model.sent.count([HARMLESS]) == 1
 
 
 def test_what_is_too_long_is_embedded_in_parts() -> None:

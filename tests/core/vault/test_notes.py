@@ -84,6 +84,24 @@ async def test_a_note_is_at_most_as_long_as_a_batch(vault, folder):
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("given", [{"session": "s" * 70_000}, {"tags": [f"tag{n}" for n in range(9_000)]}])
+async def test_a_head_that_could_not_be_read_again_is_refused(vault, folder, given):
+    with pytest.raises(InvalidRequest, match=r"at most\. Nothing was stored"):
+        await vault.store_note("text", **given)
+    assert not folder.exists()
+    note = await vault.store_note("text", session="s" * 60_000)
+    assert (await vault.session(note.id)).problem is None
+
+
+@pytest.mark.parametrize(
+    ("given", "where"), [({"session": "\ud83d"}, "session: "), ({"tags": [7]}, "tags.0: ")]
+)
+async def test_faults_name_what_was_handed_in(vault, given, where):
+    with pytest.raises(InvalidRequest) as told:
+        await vault.store_note("text", **given)
+    assert str(told.value).startswith(where)
+
+
 async def test_notes_of_one_second_get_names_of_their_own(vault, folder):
     notes = await asyncio.gather(*(vault.store_note(f"number {n}") for n in range(8)))
     assert len({note.id for note in notes}) == len({note.path for note in notes}) == 8

@@ -37,7 +37,7 @@ _RETRY_SECONDS = 30.0
 _FAILURES = 2  # after which neither opening again nor building anew is any help
 
 
-class Lexical:
+class SearchIndex:
     """The search index of one process. Safe to use from many threads."""
 
     def __init__(self, store: Store, root: Path | None, clock: Clock, kept: Kept | None = None) -> None:

@@ -19,11 +19,11 @@ import pytest
 from rawthink_core.clock import ManualClock
 from rawthink_core.errors import BackendUnavailable
 from rawthink_core.operations import Forget, Scope
-from rawthink_local import building, lexical, replica
+from rawthink_local import building, replica, searchindex
 from rawthink_local.building import Builder
 from rawthink_local.engine import IndexDamaged
 from rawthink_local.erasure import forget
-from rawthink_local.lexical import Lexical
+from rawthink_local.searchindex import SearchIndex
 from rawthink_local.served import ServedIndex
 
 from .house import RULES, SPACE, START, eventually, finds, memory_at, note, python, row, store_at, thing
@@ -38,7 +38,7 @@ def record(root, *texts):
 
 
 def engine_of(memory):
-    return memory.provider._parts.lexical
+    return memory.provider._parts.search
 
 
 def slot_of(memory) -> Path:
@@ -295,7 +295,7 @@ async def test_a_builder_that_is_killed_is_visible_and_started_again(tmp_path, s
         assert page.degraded == "index not built: it ended with status -9"
         assert row(await memory.health(), "search").status == "warn"
         assert engine_of(memory)._builder is builder, "not again and again"
-        monkeypatch.setattr(lexical, "_RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(searchindex, "_RETRY_SECONDS", 0.0)
         assert (await memory.search("sentence")).degraded.startswith("index ")
         monkeypatch.setattr(replica, "BACKLOG", 1 << 20)
         found, _ = await whole(memory, "sentence")
@@ -350,7 +350,7 @@ replica.BACKLOG = 0
 async def main():
     async with memory_at(Path(sys.argv[1])) as memory:
         await memory.search("sentence")
-        builder = memory.provider._parts.lexical._builder
+        builder = memory.provider._parts.search._builder
         builder._process.send_signal(19)  # it stands still, as one with much to do would seem to
         print(builder._process.pid, flush=True)
         await asyncio.sleep(60)
@@ -379,7 +379,7 @@ async def test_another_process_uses_what_the_builder_built(tmp_path, slow_builds
         builder = Builder(store, tmp_path / "slots")
         builder._watcher.join()
         assert builder.progress() is None
-        with closing(Lexical(store, tmp_path / "slots", ManualClock(START))) as found:
+        with closing(SearchIndex(store, tmp_path / "slots", ManualClock(START))) as found:
             assert found.catch_up() is None
             assert found.size() == 21
 
@@ -466,8 +466,8 @@ async def test_after_close_nothing_answers_and_closing_again_is_fine(tmp_path):
 async def test_forgetting_in_a_store_that_was_never_searched_works(tmp_path):
     record(tmp_path, "sentence one")
     with store_at(tmp_path) as store:
-        erased, missing = forget(store, Forget(scope=Scope(space=SPACE), names=("Redis", "nobody")))
-        assert (len(erased), missing) == (2, ["nobody"])
+        gone = forget(store, Forget(scope=Scope(space=SPACE), names=("Redis", "nobody")))
+        assert (len(gone.states), gone.missing) == (2, ["nobody"])
 
 
 async def test_the_order_given_to_a_builder_holds_no_text(tmp_path, monkeypatch):
