@@ -26,4 +26,6 @@ plugin = ProviderPlugin(
     title="LanceDB tables in a folder or an object store (s3://), for one machine or a team",
     make=make,
     settings=LanceSettings,
+    requires=("lancedb", "pyarrow"),
+    install="rawthink[lancedb]",
 )
