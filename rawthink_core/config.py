@@ -31,9 +31,13 @@ SHARED_KEYS = ("space", "timezone", "vocabulary", "ranking")
 
 # Variables of rawthink-mcp. Those that mean something here map to a key; the others get one notice
 # (those of Ollama only where it is no embedder).
-_SEED = {"RAWTHINK_VAULT": ("vault",), "MEMORY_FILE_PATH": ("providers", "local", "memory_file")}
+_SEED = {
+    "RAWTHINK_VAULT": ("vault",),
+    "MEMORY_FILE_PATH": ("providers", "local", "memory_file"),
+    "QDRANT_URL": ("providers", "local", "url"),
+}
 _SEED_WITHOUT_MEANING = (
-    "QDRANT_URL", "QDRANT_PATH", "OLLAMA_URL", "OLLAMA_MODEL", "RAWTHINK_TURKISH_NORMALIZATION",
+    "QDRANT_PATH", "OLLAMA_URL", "OLLAMA_MODEL", "RAWTHINK_TURKISH_NORMALIZATION",
     "RAWTHINK_BM25_STATE", "RAWTHINK_EVAL_GT",
 )  # fmt: skip
 # Variables that are read where they matter, and are no settings of this file.

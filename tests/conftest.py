@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-SEED = ("MEMORY_FILE_PATH", "QDRANT_URL", "QDRANT_PATH", "OLLAMA_URL", "OLLAMA_MODEL")
+SEED = ("MEMORY_FILE_PATH", "QDRANT_URL", "QDRANT_PATH", "QDRANT_API_KEY", "OLLAMA_URL", "OLLAMA_MODEL")
 
 
 @pytest.fixture(autouse=True)

@@ -111,6 +111,7 @@ def main(order: dict[str, Any]) -> None:
     from rawthink_core.embedding_shelf import Model  # noqa: PLC0415 - see above
     from rawthink_core.provider import World  # noqa: PLC0415 - see above
     from rawthink_local.edge import EdgeIndex  # noqa: PLC0415 - see above
+    from rawthink_local.places import SlotPlace  # noqa: PLC0415 - see above
     from rawthink_local.replica import Replica  # noqa: PLC0415 - see above
     from rawthink_local.store import Store  # noqa: PLC0415 - see above
     from rawthink_local.vectors import Kept  # noqa: PLC0415 - see above
@@ -125,7 +126,8 @@ def main(order: dict[str, Any]) -> None:
         store.lay_over(overlay)
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     kept = Kept(store.derived, Model(*order["model"])) if order["model"] else None
-    replica = Replica(store, root, SystemClock(), kept, EdgeIndex.open)  # nothing waits for this process
+    place = SlotPlace(root, SystemClock(), EdgeIndex.open)  # nothing waits for this process
+    replica = Replica(store, place, kept)
     total = store.index.born_count()
     try:
         for done in replica.build():

@@ -1,4 +1,4 @@
-"""What `health` says of the search index: whether it is whole, its vectors, and everybody's replicas."""
+"""What `health` says of the search index: whether it is whole, and its vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from rawthink_core.errors import RawThinkError
 from rawthink_core.upkeep import Check
-from rawthink_local.replicas import examine_slots
 
 if TYPE_CHECKING:
     from rawthink_local.searchindex import SearchIndex
@@ -42,12 +41,3 @@ def vectors(index: SearchIndex) -> list[Check]:
     if not waiting:
         return [Check(name="vectors", status="ok", detail=detail)]
     return [Check(name="vectors", status="note", detail=f"{detail}; {waiting:,} items wait for theirs")]
-
-
-def slots(index: SearchIndex) -> Check:
-    """Say which replicas there are, and which nobody needs."""
-    used, free, orphans = examine_slots(index.root)
-    detail = f"{used} replica(s) of the index in use, {free} kept for the next process"
-    if orphans:
-        detail += f", {orphans} left over (deleted by the next process that searches)"
-    return Check(name="replicas", status="ok", detail=detail)

@@ -169,13 +169,13 @@ def places_of(parts: Parts, gone: Erased) -> list[Place]:
 
 def _replicas(search: SearchIndex) -> Place:
     try:
-        busy = search.forget()
+        busy, note = search.forget()
     except BackendError as error:
         return Place(place="search index", outcome="pending", note=f"holds no text; {error}")
     if busy:
         note = f"{busy} other process(es) hold a replica (no text in it) until their next search"
         return Place(place="search index", outcome="pending", note=note)
-    return Place(place="search index", outcome="erased", note="replicas deleted")
+    return Place(place="search index", outcome="erased", note=note)
 
 
 def _holds(adoption: Adoption, ids: Collection[str]) -> bool:

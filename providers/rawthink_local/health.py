@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rawthink_core.commits import Commit
 from rawthink_core.errors import RawThinkError, StoreTooNew
 from rawthink_core.operations import Check, Health
-from rawthink_local.coverage import search, slots, vectors
+from rawthink_local.coverage import search, vectors
 from rawthink_local.journal import ATTRIBUTES, NAME, Journal
 from rawthink_local.lines import Moved, read_line
 from rawthink_local.merging import merged
@@ -51,7 +51,7 @@ def examine(
             checks += [_journal(store), *_passages(store), *_damage(store), *merged(store), *_foreign(store)]
             checks += [_set_aside(store), _attributes(store), _rows(store)]
             if parts is not None:
-                checks += [search(parts.search), *vectors(parts.search), slots(parts.search)]
+                checks += [search(parts.search), *vectors(parts.search), *parts.search.checks()]
         except StoreTooNew as error:
             checks.append(Check(name="journal", status="fail", detail=str(error), fix=_UPGRADE))
         except (RawThinkError, Moved, sqlite3.Error, OSError) as error:

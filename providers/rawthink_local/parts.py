@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rawthink_core.provider import World
+    from rawthink_local.places import IndexPlace
     from rawthink_local.settings import LocalSettings
 
 
@@ -51,8 +52,19 @@ def open_parts(folder: Path, settings: LocalSettings, world: World) -> Parts:
         store.close()
         raise
     activity = Activity(state / "activity.sqlite" if state else None)
-    search = SearchIndex(store, cache / "slots" if cache else None, world.clock, kept)
+    search = SearchIndex(
+        store, cache / "slots" if cache else None, world.clock, kept, _server(store, settings)
+    )
     return Parts(store, activity, search, rules)
+
+
+def _server(store: Store, settings: LocalSettings) -> IndexPlace | None:
+    """Return the server that holds the search index, None where each process has its own."""
+    if settings.url is None:
+        return None
+    from rawthink_local.serverplace import ServerPlace  # noqa: PLC0415 - most stores have none
+
+    return ServerPlace(store, settings)
 
 
 def foreign_file(folder: Path, settings: LocalSettings) -> Path:

@@ -1,38 +1,27 @@
-"""This process's replica of the search index: the slot it lies in, and how far it has come in each log."""
+"""The search index as this process has it open: where it lies, and how far it has come in each log."""
 
 from __future__ import annotations
 
-import logging
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from rawthink_core.commits import encode
 from rawthink_core.errors import BackendUnavailable
 from rawthink_core.text import TEXT_RULES
-from rawthink_local.edge import EdgeIndex, has_index
-from rawthink_local.engine import IndexDamaged
 from rawthink_local.lines import Line, Moved, lines_of
 from rawthink_local.lookup import OVERLAY
 from rawthink_local.points import Changes, PointMaker, filters_of
-from rawthink_local.replicas import Slot, copy_from_free_slot, take_slot
-from rawthink_local.served import ServedIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import date
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
     from rawthink_local.fields import Match
     from rawthink_local.lines import Stamp
     from rawthink_local.lookup import RowIndex
+    from rawthink_local.places import Index, IndexPlace
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
-
-log = logging.getLogger("rawthink.local")
-
-Index: TypeAlias = "EdgeIndex | ServedIndex"
 
 BACKLOG = 512 * 2**10  # bytes of journal that are applied on the spot: about a thousand observations
 _PIECE = 128 * 2**10
@@ -42,31 +31,19 @@ _LINES_A_LOOK = 1_000  # applied since it was last asked whether packing is wort
 
 
 class Replica:
-    """One slot and the index in it. Not safe to share between threads."""
+    """One place and the index in it. Not safe to share between threads."""
 
-    def __init__(
-        self,
-        store: Store,
-        root: Path,
-        clock: Clock,
-        kept: Kept | None = None,
-        opener: Callable[[Path, int], Index] = ServedIndex.open,
-    ) -> None:
+    def __init__(self, store: Store, place: IndexPlace, kept: Kept | None = None) -> None:
         self._store = store
         self._kept = kept
-        self._root = root
-        self._clock = clock
-        self._opener = opener
+        self._place = place
         self._makes = PointMaker(store, kept)
         self._index: Index | None = None
-        self._generation = ""
         self._positions = [0, 0]  # up to where it holds the journal, and the log of files
         self._stamps = ["", ""]
         self._overlaid = ""
         self._passages = False  # whether it ever held any: without, nobody need ask what a hit is
         self._applied = 0
-        self._touched: date | None = None
-        self.slot: Slot | None = None
 
     @property
     def opened(self) -> bool:
@@ -75,13 +52,9 @@ class Replica:
 
     # --- life -----------------------------------------------------------------------------------
 
-    def _take(self) -> Slot:
-        if self.slot is None:
-            self.slot = take_slot(self._root, self._clock.now(), generation=self._generation)
-        return self.slot
-
-    def _open_in(self, slot: Slot) -> Index:
-        return self._opener(slot.folder, self._kept.model.dimensions if self._kept is not None else 0)
+    @property
+    def _dimensions(self) -> int:
+        return self._kept.model.dimensions if self._kept is not None else 0
 
     def go_by(self, kept: Kept | None) -> None:
         """Take vectors from elsewhere from now on. An index that has others is built anew."""
@@ -90,50 +63,50 @@ class Replica:
         self._makes = PointMaker(self._store, kept)
 
     def open(self) -> None:
-        """Take a slot and open its index, or the copy of another one's; make it where there is none."""
-        self._generation = self._store.generation()
-        slot = self._take()
-        if self._store.index.size > BACKLOG:
-            copy_from_free_slot(slot)
-        try:
-            self._index = self._open_in(slot)
-        except IndexDamaged as error:
-            log.info("%s. It is built anew.", error)
-            slot.empty(self._clock.now(), generation=self._generation)
-            self._index = self._open_in(slot)
-        marker = self._index.marker() or {}
+        """Open the index in its place, made where there is none."""
+        much = self._store.index.size > BACKLOG
+        self._index = self._place.open(self._store.generation(), self._dimensions, much=much)
+        self._remember()
+
+    def _remember(self) -> None:
+        marker = (self._index.marker() if self._index is not None else None) or {}
         self._positions = [int(marker.get(name, 0)) for name, _ in _MARKS]
         self._stamps = [str(marker.get(name, "")) for _, name in _MARKS]
         self._overlaid = str(marker.get("overlay", ""))
         self._passages = bool(marker.get("passages", 0))
 
+    def refresh(self) -> None:
+        """See what others have written into an index that is shared. Raises IndexLost where it is gone."""
+        if self._index is not None and self._place.look(self._index):
+            self._remember()
+
+    @contextmanager
+    def turn(self, *, wait: bool = True) -> Iterator[bool]:
+        """Keep others from writing to the same index; yield False where another one kept us from it."""
+        with self._place.turn(wait=wait) as ours:
+            if ours:
+                self.refresh()
+                if self._place.shared:
+                    self._store.look()  # another process may have applied what this one has not seen
+            yield ours
+
     def close_index(self) -> None:
-        """Flush and close the index; the slot stays this process's."""
+        """Flush and close the index; its place stays this process's."""
         index, self._index = self._index, None
         if index is not None:
             with suppress(BackendUnavailable):  # the next to open it will notice
                 index.close()
 
     def let_go(self) -> None:
-        """Close the index and release the slot. May be called again."""
+        """Close the index and release its place. May be called again."""
         self.close_index()
-        slot, self.slot = self.slot, None
-        if slot is not None:
-            with suppress(BackendUnavailable):  # its lock is free all the same
-                slot.release(self._clock.now())
+        self._place.release()
 
     def start_over(self) -> None:
         """Delete the index and make an empty one."""
         self.close_index()
-        self._generation = self._store.generation()
-        try:
-            self._take().empty(self._clock.now(), generation=self._generation)
-        except BackendUnavailable:  # the whole folder was deleted, its lock included
-            self.let_go()
-            self._take().empty(self._clock.now(), generation=self._generation)
-        self._index = self._open_in(self._take())
-        self._positions, self._stamps = [0, 0], ["", ""]
-        self._overlaid, self._passages = "", False
+        self._index = self._place.renew(self._store.generation(), self._dimensions)
+        self._remember()
         self._makes = PointMaker(self._store, self._kept)
 
     # --- keeping up -----------------------------------------------------------------------------
@@ -141,11 +114,10 @@ class Replica:
     def fits(self) -> bool:
         """Tell whether the index belongs to these logs, these text rules and this foreign file."""
         assert self._index is not None  # noqa: S101 - the caller opened it
-        assert self.slot is not None  # noqa: S101 - see above
         marker = self._index.marker()
         if marker is None:
             return True
-        if not has_index(self.slot.folder):
+        if not self._place.intact():
             return False  # deleted under it
         if marker.get("rules") != TEXT_RULES or marker.get("model") != self._model():
             return False
@@ -253,11 +225,8 @@ class Replica:
             self._index.apply(changes.points.values(), changes.deletes, marker)
 
     def tidy(self) -> None:
-        """Do what can wait for a quiet moment: note that the slot is in use, pack where that is worth it."""
-        now = self._clock.now()
-        if self.slot is not None and self._touched != now.date():
-            self._touched = now.date()
-            self.slot.touch(now)
+        """Do what can wait for a quiet moment: note that the place is in use, pack where that is worth it."""
+        self._place.tidy()
         if self._index is not None and self._applied >= _LINES_A_LOOK:
             self._applied = 0
             self._index.pack()

@@ -1,33 +1,32 @@
-"""Search by words and by meaning: this process's replica of the index, kept up with the journal.
+"""Search by words and by meaning: the index, wherever it lies, kept up with the journal.
 
 A small backlog is applied on the spot, so a search sees every write that came before it. A large one (a
-fresh clone, a big import) is worked off by a process of its own; until then an answer says ``index n of m``.
+fresh clone, a big import) is worked off beside the searches; until then an answer says ``index n of m``.
 """
 
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rawthink_core.errors import BackendUnavailable
+from rawthink_core.errors import BackendError, BackendUnavailable
 from rawthink_local import replica
-from rawthink_local.building import Builder
 from rawthink_local.engine import IndexDamaged
-from rawthink_local.files import make_folder
 from rawthink_local.lines import Moved
+from rawthink_local.places import SlotPlace
 from rawthink_local.replica import Replica
-from rawthink_local.replicas import drop_free_slots
 from rawthink_local.served import IndexLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
+    from rawthink_core.upkeep import Check
     from rawthink_local.fields import Match
+    from rawthink_local.places import Build, IndexPlace
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
 
@@ -40,27 +39,22 @@ _FAILURES = 2  # after which neither opening again nor building anew is any help
 class SearchIndex:
     """The search index of one process. Safe to use from many threads."""
 
-    def __init__(self, store: Store, root: Path | None, clock: Clock, kept: Kept | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        root: Path | None,
+        clock: Clock,
+        kept: Kept | None = None,
+        place: IndexPlace | None = None,
+    ) -> None:
         self._store = store
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._root = self._place(root)
+        self._place: IndexPlace = place if place is not None else SlotPlace(root, clock)
         self._lock = threading.RLock()
         self.kept = kept
-        self._replica = Replica(store, self._root, clock, kept)
-        self._builder: Builder | None = None
+        self._replica = Replica(store, self._place, kept)
+        self._builder: Build | None = None
         self._closed = False
         self._failures = 0  # searches that failed, one after the other
-
-    def _place(self, root: Path | None) -> Path:
-        """Return the folder for replicas: one of this process alone where the user's cache can't be used."""
-        try:
-            if root is not None:
-                make_folder(root)
-                return root
-        except BackendUnavailable as error:
-            log.warning("no place for a search index: %s. It is built anew in each process", error)
-        self._temporary = tempfile.TemporaryDirectory(prefix="rawthink-")
-        return Path(self._temporary.name)
 
     # --- keeping up -----------------------------------------------------------------------------
 
@@ -92,15 +86,21 @@ class SearchIndex:
         mine = self._replica
         if not mine.opened:
             mine.open()
-        if not mine.fits():
-            mine.start_over()
-        if mine.behind() > replica.BACKLOG:
-            mine.let_go()
-            self._builder = Builder(self._store, self._root, self.kept)
-            return self._builder.progress() or "index being built"
-        for _ in mine.apply():
-            pass
-        return None
+        mine.refresh()
+        if mine.fits() and not mine.behind():
+            return None
+        with mine.turn() as ours:
+            if not ours:
+                return f"index {mine.size()} of {self._store.index.born_count()}"
+            if not mine.fits():
+                mine.start_over()
+            if mine.behind() <= replica.BACKLOG:
+                for _ in mine.apply():
+                    pass
+                return None
+        mine.let_go()
+        self._builder = self._place.build(self._store, self.kept)
+        return self._builder.progress() or "index being built"
 
     def keep_up(self) -> None:
         """Apply what was written just now, so that the next search need not; never in anybody's way."""
@@ -108,16 +108,14 @@ class SearchIndex:
         if not mine.opened or not self._lock.acquire(blocking=False):
             return
         try:
-            if (
-                not self._closed
-                and self._builder is None
-                and mine.fits()
-                and mine.behind() <= replica.BACKLOG
-            ):
-                for _ in mine.apply():
-                    pass
-                mine.tidy()
-        except (BackendUnavailable, Moved) as error:
+            if self._closed or self._builder is not None:
+                return
+            with mine.turn(wait=False) as ours:
+                if ours and mine.fits() and mine.behind() <= replica.BACKLOG:
+                    for _ in mine.apply():
+                        pass
+                    mine.tidy()
+        except (BackendError, Moved) as error:
             log.info("the search index could not keep up: %s", error)
         finally:
             self._lock.release()
@@ -145,7 +143,9 @@ class SearchIndex:
         """Give items that waited the vectors that have come."""
         with self._lock:
             if self.catch_up() is None:
-                self._replica.write_again(items)
+                with self._replica.turn() as ours:
+                    if ours:  # else they go on waiting
+                        self._replica.write_again(items)
 
     # --- searching ------------------------------------------------------------------------------
 
@@ -181,25 +181,24 @@ class SearchIndex:
 
     # --- upkeep ---------------------------------------------------------------------------------
 
-    def forget(self) -> int:
-        """Delete every replica that can be; return how many other processes still hold one."""
+    def forget(self) -> tuple[int, str]:
+        """Delete the index; return how many other processes still hold one, and what was deleted."""
         with self._lock:
             self._stop_builder()
             self._replica.let_go()
-            return drop_free_slots(self._root)
-
-    @property
-    def root(self) -> Path:
-        """The folder of all replicas."""
-        return self._root
+            return self._place.forget()
 
     def size(self) -> int:
         """Return the number of points, 0 while another process builds them."""
         return self._replica.size()
 
     def place(self) -> str:
-        """Return where this process's replica lies."""
-        return str(self._replica.slot.folder) if self._replica.slot is not None else "not open"
+        """Return where this process's index lies."""
+        return self._place.name()
+
+    def checks(self) -> list[Check]:
+        """Return what there is to say of its place."""
+        return self._place.checks()
 
     def _stop_builder(self) -> None:
         if self._builder is not None:
@@ -212,5 +211,4 @@ class SearchIndex:
             self._closed = True
             self._stop_builder()
             self._replica.let_go()
-            if self._temporary is not None:
-                self._temporary.cleanup()
+            self._place.close()

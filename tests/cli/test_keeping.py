@@ -227,8 +227,8 @@ def test_a_wrong_setting_names_file_and_key(cli, tmp_path):
 
 
 def test_a_variable_without_meaning_is_told_once(cli):
-    answer = cli("providers", QDRANT_URL="http://localhost:6333")
-    assert answer.err.count("QDRANT_URL") == 1
+    answer = cli("providers", QDRANT_PATH="/data/qdrant")
+    assert answer.err.count("QDRANT_PATH") == 1
     assert answer.code == 0
 
 

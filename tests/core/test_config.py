@@ -103,20 +103,23 @@ def test_a_variable_sets_what_its_name_says(
 
 
 def test_variables_of_rawthink_mcp_keep_working(read: Load, tmp_path: Path) -> None:
-    found = read(env={"RAWTHINK_VAULT": str(tmp_path / "old"), "MEMORY_FILE_PATH": "/data/memory.jsonl"})
+    theirs = {"MEMORY_FILE_PATH": "/data/memory.jsonl", "QDRANT_URL": "http://localhost:6333"}
+    found = read(env={"RAWTHINK_VAULT": str(tmp_path / "old"), **theirs})
     assert found.vault == tmp_path / "old"
-    assert found.settings.providers == {"local": {"memory_file": "/data/memory.jsonl"}}
+    local = {"memory_file": "/data/memory.jsonl", "url": "http://localhost:6333"}
+    assert found.settings.providers == {"local": local}
+    assert found.notices == ()
 
 
 def test_variables_without_meaning_are_accepted_with_one_notice_each(read: Load) -> None:
     env = {
-        "QDRANT_URL": "http://x",
+        "QDRANT_PATH": "/data/qdrant",
         "OLLAMA_MODEL": "y",
         "RAWTHINK_TOOL_PROFILE": "full",
         "RAWTHINK_LOG_LEVEL": "INFO",
     }
     notices = read(env=env).notices
-    assert [notice.split(" ")[0] for notice in notices] == ["QDRANT_URL", "OLLAMA_MODEL"]
+    assert [notice.split(" ")[0] for notice in notices] == ["QDRANT_PATH", "OLLAMA_MODEL"]
 
 
 def test_a_misspelt_variable_gets_a_notice_and_a_strange_one_does_not(read: Load) -> None:

@@ -239,7 +239,7 @@ async def test_an_index_that_can_not_be_deleted_now_is_pending_and_the_journal_i
         def stuck(*_):
             raise BackendUnavailable("deleting it failed: the disk reports an input/output error")
 
-        monkeypatch.setattr("rawthink_local.searchindex.drop_free_slots", stuck)
+        monkeypatch.setattr("rawthink_local.places.drop_free_slots", stuck)
         receipt = await memory.forget(names=["Topf"], sessions=["talk"])
         assert outcomes(receipt)["search index"] == "pending"
         assert outcomes(receipt)["journal"] == "erased"
