@@ -15,29 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from rawthink_core.embedding import TextsNotEmbedded, windows
 from rawthink_core.errors import BackendError, EmbedderMismatch
 from rawthink_core.upkeep import Check
+from rawthink_local.coverage import WORDS, probed
 from rawthink_local.files import FILE_MODE
 from rawthink_local.lines import Moved
+from rawthink_local.vectorizer import Vectorizer, reason_of
 from rawthink_local.vectors import Kept, Model, drop_other_models, read_model, settle_model
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rawthink_core.embedding import Embedder
-    from rawthink_core.writes import Batch
     from rawthink_local.searchindex import SearchIndex
     from rawthink_local.store import Store
 
 log = logging.getLogger("rawthink.local")
 
 _AT_ONCE_SECONDS = 0.25
-_TOGETHER = 32  # texts of one call
 _ROUND = 256  # items of one round
 _SHORTEST, _LONGEST = 1.0, 60.0  # seconds between attempts
-_PROBE_SECONDS = 10.0  # the first call may load a model
-_FIX = "mend what it says; search goes by words meanwhile"
 _OTHER_SECONDS = 0.5  # between looks while another process embeds
 
 
@@ -60,10 +57,11 @@ class Embedding:
         self._settled = read_model(self._derived)
         self._known = asyncio.Event()
         self._wake = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._vectorizer = Vectorizer(embedder, store, index, in_thread)
         self._late: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._mismatch: str | None = None
+        self._told = ""  # the failure that was last logged with its traceback
         self._choose()
 
     def _choose(self) -> None:
@@ -95,6 +93,8 @@ class Embedding:
             )
         if self._mismatch is not None:
             return f"found by words only: {self._mismatch}"
+        if (lost := self._index.lost()) is not None:
+            return lost
         if self.problem is None and not self._known.is_set():
             return f"found by words only: {self.embedder.name} has not answered yet"
         return None if self.problem is None else f"found by words only: {self.problem}"
@@ -126,8 +126,10 @@ class Embedding:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(BackendError):
+        try:
             await self.embedder.close()
+        except Exception as error:  # a plugin may fail in any way, and its store closes all the same
+            log.info("closing the embedder failed: %s", error, exc_info=not isinstance(error, BackendError))
 
     def wake(self) -> None:
         """See whether anything waits for its vectors."""
@@ -138,49 +140,51 @@ class Embedding:
         if self.wanted and self._mismatch is None and self.problem is None and not self._known.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._known.wait(), seconds)
-        return self.wanted and self._known.is_set() and self._mismatch is None
+        known = self.wanted and self._known.is_set() and self._mismatch is None
+        return known and self._index.lost() is None
 
     async def probe(self) -> Check | None:
         """Embed a word and say how that went, None where there is no embedder and none is missed."""
         if not self.wanted or self._mismatch is not None:
             why = self.why_not()
-            return None if why is None else Check(name="embedder", status="warn", detail=why, fix=_FIX)
-        start = time.monotonic()
-        try:
-            await asyncio.wait_for(self.embedder.open(), _PROBE_SECONDS)
-            await asyncio.wait_for(self.embedder.embed_query("probe"), _PROBE_SECONDS)
-        except (BackendError, TimeoutError) as error:
-            detail = str(error) or f"{self.embedder.name} did not answer within {_PROBE_SECONDS:g} s"
-            return Check(name="embedder", status="warn", detail=detail, fix=_FIX)
-        took = (time.monotonic() - start) * 1e3
-        detail = f"{self.embedder.name}, {self.embedder.dimensions} numbers; a word took {took:.0f} ms"
-        return Check(name="embedder", status="ok", detail=detail)
+            return None if why is None else Check(name="embedder", status="warn", detail=why, fix=WORDS)
+        return await probed(self.embedder)
 
     # --- writing --------------------------------------------------------------------------------
 
-    async def soon(self, texts: Sequence[str]) -> int:
-        """Embed texts that were just written, within a moment; return how many follow later."""
+    async def soon(self, texts: Sequence[str], generation: str) -> int:
+        """Embed texts that were just written, within a moment; return how many follow later.
+
+        ``generation`` is what the store had before they were written.
+        """
         if not self.wanted or self._mismatch is not None or not texts:
             return 0
         end = time.monotonic() + _AT_ONCE_SECONDS
         if not await self.ready(_AT_ONCE_SECONDS) or self.problem is not None:
             self.wake()
-            return len(await self._missing(texts)) if self._known.is_set() else len(set(texts))
-        task = asyncio.get_running_loop().create_task(self._quietly(texts))
+            return await self._vectorizer.count_missing(texts)
+        task = asyncio.get_running_loop().create_task(self._quietly(texts, generation))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
         await asyncio.wait({task}, timeout=max(0.0, end - time.monotonic()))
-        missing = await self._missing(texts)
+        missing = await self._vectorizer.count_missing(texts)
         if missing:
             self.wake()
-        return len(missing)
+        return missing
 
-    async def _quietly(self, texts: Sequence[str]) -> None:
+    async def _quietly(self, texts: Sequence[str], generation: str) -> None:
         try:
-            await self._embed(texts)
-        except BackendError as error:
-            self.problem = str(error)
+            await self._vectorizer.embed(texts, generation)
+        except Exception as error:  # noqa: BLE001 - noted, and the texts are tried again
+            self._note(error)
             self.wake()
+
+    def _note(self, error: Exception) -> None:
+        """Note what failed; log it with its traceback where nobody foresaw it, and the same only once."""
+        self.problem = reason_of(error)
+        if not isinstance(error, BackendError) and self._told != self.problem:
+            self._told = self.problem
+            log.error("embedder %s failed in an unforeseen way", self.embedder.name, exc_info=error)
 
     def waiting(self) -> int:
         """Count what waits for its vectors: everything, where nothing is known of the model yet."""
@@ -189,32 +193,6 @@ class Embedding:
         with suppress(BackendError):  # `coverage` says why
             return self._index.waiting_count()
         return 0
-
-    async def _missing(self, texts: Iterable[str]) -> list[str]:
-        kept = self._index.kept
-        return [] if kept is None else await self._in_thread(kept.missing, list(texts))
-
-    async def _embed(self, texts: Sequence[str]) -> None:
-        async with self._turn:  # so that no text is embedded twice
-            missing = await self._missing(texts)
-            for start in range(0, len(missing), _TOGETHER):
-                await self._embed_some(missing[start : start + _TOGETHER])
-
-    async def _embed_some(self, texts: Sequence[str]) -> None:
-        pieces = [(text, piece) for text in texts for piece in windows(text, self.embedder.window)]
-        vectors: Mapping[int, Sequence[float]]
-        try:
-            vectors = dict(enumerate(await self.embedder.embed_passages([piece for _, piece in pieces])))
-        except TextsNotEmbedded as error:
-            vectors = error.vectors
-            log.warning("%s", error)
-        made: dict[str, list[Sequence[float]]] = {text: [] for text in texts}
-        for number, (text, _) in enumerate(pieces):
-            if number in vectors:
-                made[text].append(vectors[number])
-        kept = self._index.kept
-        if kept is not None:
-            await self._in_thread(kept.put, made)
 
     # --- working off ----------------------------------------------------------------------------
 
@@ -229,10 +207,10 @@ class Embedding:
                 self.problem, pause = None, _SHORTEST
                 await self._wake.wait()
                 self._wake.clear()
-            except (BackendError, Moved) as error:
+            except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and recover
                 if not isinstance(error, Moved):
-                    self.problem = str(error)
-                    log.info("embedding waits %.0f s: %s", pause, error)
+                    self._note(error)
+                    log.info("embedding waits %.0f s: %s", pause, self.problem)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
 
@@ -258,11 +236,14 @@ class Embedding:
 
     async def _round(self) -> bool:
         """Give some items that wait their vectors; tell whether there were any."""
+        if (kept := self._index.kept) is not None and kept.problem is not None:
+            await self._in_thread(kept.retry)
+        generation = await self._in_thread(self._store.generation)  # before the texts are read
         items = await self._in_thread(self._waiting)
         if not items:
             return False
         texts = await self._in_thread(self._texts, items)
-        if await self._missing(texts):
+        if await self._vectorizer.missing(texts):
             lock = FileLock(self._derived / "embedding.lock", mode=FILE_MODE, thread_local=False)
             try:
                 await self._in_thread(lock.acquire, 0)
@@ -270,7 +251,7 @@ class Embedding:
                 await asyncio.sleep(_OTHER_SECONDS)
             else:
                 try:
-                    await self._embed(texts)
+                    await self._vectorizer.embed(texts, generation)
                 finally:
                     lock.release()
         await self._in_thread(self._index.write_again, items)
@@ -296,13 +277,12 @@ class Embedding:
             await asyncio.gather(task, return_exceptions=True)
         self._settled, self._mismatch, self.problem = None, None, None
         self._known.clear()
+        kept = self._index.kept
         await self._in_thread(self._index.go_by, None)
-        if await self._learn() and (kept := self._index.kept) is not None:
-            await self._in_thread(drop_other_models, self._derived, kept.model)
-            self.start()
-
-
-def texts_of(batch: Batch) -> list[str]:
-    """Return the texts of a batch that will be searched for; a successor's wait for the next round."""
-    names = ["\n".join([entity.name, *entity.aliases]) for entity in batch.entities]
-    return [*names, *(said.text for said in batch.observations), *(said.text for said in batch.passages)]
+        if kept is not None:
+            await self._in_thread(kept.close)
+        try:
+            if await self._learn() and (kept := self._index.kept) is not None:
+                await self._in_thread(drop_other_models, self._derived, kept.model)
+        finally:
+            self.start()  # it goes on by itself where this failed
