@@ -205,6 +205,8 @@ async def test_what_a_server_hides_from_every_list_is_still_read(tmp_path, gener
             await memory.record(passages=[{"session": "s", "key": "m1", "text": "alone, edited"}])
             logs = [m for m in server.memories() if m.metadata["xm_kind"] == "log"]
             server.background("deduplicate", kept_id=logs[0].id, other_id=logs[1].id)
+            if generation != "0.6":  # it takes no ids, so there only a later log leads to an earlier one
+                server.background("deduplicate", kept_id=logs[2].id, other_id=logs[0].id)
         async with memory_on(server, tmp_path, ids="later") as later:
             assert sorted(await said(later, statuses=EVERY)) == [
                 "alone",
@@ -212,6 +214,9 @@ async def test_what_a_server_hides_from_every_list_is_still_read(tmp_path, gener
                 "the heron",
                 "the stork",
             ]
+            assert sorted(await said(later)) == ["alone, edited", "the stork"]
+            server.advance(7200)
+            await later.maintain(repair=True)
             assert sorted(await said(later)) == ["alone, edited", "the stork"]
 
 
