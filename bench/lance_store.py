@@ -245,7 +245,9 @@ async def _revise(memory: Memory, number: int, name: str, times: list[float]) ->
     )
     start = time.perf_counter()
     try:
-        await memory.revise([{"entity": subject, "text": "the belief"}], successor={"text": f"as {name} has it"})
+        await memory.revise(
+            [{"entity": subject, "text": "the belief"}], successor={"text": f"as {name} has it"}
+        )
     except AlreadyRevised:
         pass
     times.append(time.perf_counter() - start)

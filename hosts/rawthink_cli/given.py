@@ -1,4 +1,4 @@
-"""What people give on a command line, turned into what the memory takes. Opens no memory."""
+"""What people give on a command line, turned into what the memory takes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rawthink_core.memory import Memory
+    from rawthink_core.model import Entity
 
 
 def read_bytes(source: str) -> bytes:
@@ -76,3 +79,14 @@ def _switch(value: str) -> Any:
     return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
         value.lower(), value
     )
+
+
+async def entity_with_id(memory: Memory, text: str) -> Entity | None:
+    """Return the entity whose id was given, None where that is no id of an entity here: then it is a name."""
+    from rawthink_core.identity import looks_like_id  # noqa: PLC0415 - with the rest of the core
+    from rawthink_core.model import Entity  # noqa: PLC0415 - see above
+
+    if not looks_like_id(text):
+        return None
+    found = await memory.get(text)
+    return next((item for item in found.items if isinstance(item, Entity)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -33,10 +34,9 @@ def command(app: App, /, *, name: str, ids: bool) -> int:
 
     async def work(memory: Memory) -> tuple[History, telling.Teller]:
         from rawthink_core.errors import NotFound  # noqa: PLC0415 - with the rest of the core
-        from rawthink_core.identity import looks_like_id  # noqa: PLC0415
 
         try:
-            found = await (memory.history(item_id=name) if looks_like_id(name) else memory.history(name=name))
+            found = await _past(memory, name)
         except NotFound as error:
             near = await similar(memory, [name])
             meant = f". Did you mean: {', '.join(map(paper.one_line, near))}" if near else ""
@@ -46,6 +46,17 @@ def command(app: App, /, *, name: str, ids: bool) -> int:
     found, tell = app.run(work)
     app.answer(found, lambda: lines(found, tell))
     return exits.PARTIAL if found.degraded else exits.OK
+
+
+async def _past(memory: Memory, name: str) -> History:
+    """Return the history of an item by its id, else of an entity by its name. Raises NotFound."""
+    from rawthink_core.errors import NotFound  # noqa: PLC0415 - with the rest of the core
+    from rawthink_core.identity import looks_like_id  # noqa: PLC0415 - see above
+
+    if looks_like_id(name):
+        with suppress(NotFound):
+            return await memory.history(item_id=name)
+    return await memory.history(name=name)
 
 
 def lines(found: History, tell: telling.Teller) -> Iterator[str]:

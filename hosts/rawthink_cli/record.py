@@ -8,7 +8,7 @@ import click
 
 from rawthink_cli import telling
 from rawthink_cli.app import App, Verb
-from rawthink_cli.given import read_json, read_text, split_relation
+from rawthink_cli.given import entity_with_id, read_json, read_text, split_relation
 from rawthink_core.vocabulary import EPISTEMICS, OBSERVATION_KINDS, VISIBILITIES
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def command(app: App, /, *, source: str | None, ids: bool, **given: Any) -> None
     app.places = {"id": "--batch-id"} if source is not None else _PLACES
 
     async def work(memory: Memory) -> tuple[RecordReceipt, telling.Teller]:
+        if source is None:
+            await _settle_name(memory, batch)
         return await memory.record(**batch), telling.teller_for(memory, app.columns, ids=ids)
 
     receipt, tell = app.run(work)
@@ -123,20 +125,25 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
     if not given["words"]:
         raise click.UsageError("missing NAME: what is this about?")
     name, *texts = given["words"]
-    from rawthink_core.identity import looks_like_id  # noqa: PLC0415 - with the rest of the core
-
     entity = {key: given[key] for key in ("entity_type", "domain", "epistemic", "visibility") if given[key]}
     entity |= {"name": name} | ({"aliases": given["aliases"]} if given["aliases"] else {})
     entity |= {"pinned": True} if given["pin"] else {}
-    entities = [] if looks_like_id(name) and entity.keys() == {"name"} else [entity]
     dates = {key: given[key] for key in ("valid_from", "valid_to") if given[key]}
     kind = {"kind": given["kind"]} if given["kind"] else {}
     return {
-        "entities": entities,
+        "entities": [entity],
         "observations": [{"entity": name, "text": text, **kind, **dates} for text in texts],
         "relations": [{"source": name, **split_relation(text), **dates} for text in given["relations"]],
         "batch_id": given["batch_id"],
     }
+
+
+async def _settle_name(memory: Memory, batch: dict[str, Any]) -> None:
+    """Give the entity that was named by its id the name that it has; what has no such id here is a name."""
+    for entity in batch.get("entities", ()):
+        if (known := await entity_with_id(memory, entity["name"])) is not None:
+            more = entity.keys() - {"name"}
+            batch["entities"] = [entity | {"name": known.name}] if more else []
 
 
 def _passages(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +31,9 @@ rawthink reindex --session 2026-01-05_001
 
 @click.command("reindex", cls=Verb, examples=_EXAMPLES)
 @click.option("--session", metavar="ID", help="Only the session or note with this id.")
-@click.option("--full", is_flag=True, help="Compare every file with the memory, whatever was indexed before.")
+@click.option(
+    "--full", is_flag=True, help="Compare every file with the memory, and erase what ended with its file."
+)
 @click.option(
     "--vectors",
     is_flag=True,
@@ -46,12 +49,16 @@ def command(app: App, /, *, session: str | None, full: bool, vectors: bool, wait
     """
 
     async def work(memory: Memory) -> tuple[IndexReport, str | None]:
-        from rawthink_core.vault import Vault  # noqa: PLC0415 - with the rest of the core
+        from rawthink_core.errors import UnsupportedOperation  # noqa: PLC0415 - with the rest of the core
+        from rawthink_core.vault import Vault  # noqa: PLC0415 - see above
 
         if vectors:
             await memory.maintain(reindex=True)
         vault = Vault(app.configuration().vault, memory)
         report = await vault.index(session=session, full=full, progress=_progress())
+        if full:
+            with suppress(UnsupportedOperation):
+                await memory.maintain()
         written = report.chunks or report.ended or vectors
         if vectors:
             await _embedded(memory)

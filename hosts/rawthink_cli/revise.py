@@ -8,7 +8,7 @@ import click
 
 from rawthink_cli import paper, telling
 from rawthink_cli.app import App, Verb
-from rawthink_cli.given import split_fields, split_relation
+from rawthink_cli.given import entity_with_id, split_fields, split_relation
 from rawthink_core.vocabulary import OBSERVATION_KINDS
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ def command(app: App, /, *, entity: str | None, ids: bool, **given: Any) -> None
     async def work(memory: Memory) -> tuple[RecordReceipt, telling.Teller]:
         from rawthink_core.errors import NotFound  # noqa: PLC0415 - with the rest of the core
 
+        owner = await entity_with_id(memory, entity) if given["fields"] and entity is not None else None
+        target = {} if owner is None else {"targets": [{"id": owner.id}]}
         try:
-            receipt = await memory.revise(**change, batch_id=given["batch_id"])
+            receipt = await memory.revise(**change | target, batch_id=given["batch_id"])
         except NotFound as error:
             raise NotFound(f"{error}{await _said(memory, entity)}") from None
         return receipt, telling.teller_for(memory, app.columns, ids=ids)
@@ -90,7 +92,7 @@ def _change(entity: str | None, given: dict[str, Any]) -> dict[str, Any]:
     _check(entity, given)
     change: dict[str, Any] = {"reason": given["reason"]}
     if fields:
-        return change | {"targets": [_owner(str(entity))], "fields": fields}
+        return change | {"targets": [{"entity": str(entity)}], "fields": fields}
     change |= {"targets": _targets(entity, given), "cause": "changed" if given["changed"] else "corrected"}
     if given["effective"]:
         change["effective"] = given["effective"]
@@ -131,17 +133,12 @@ def _targets(entity: str | None, given: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"entity": entity, "text": text, **narrowed} for text in given["texts"]]
 
 
-def _owner(entity: str) -> dict[str, str]:
-    from rawthink_core.identity import looks_like_id  # noqa: PLC0415 - with the rest of the core
-
-    return {"id": entity} if looks_like_id(entity) else {"entity": entity}
-
-
 async def _said(memory: Memory, entity: str | None) -> str:
     """Return what an entity does say, with ids, so that the right one can be named."""
     if entity is None:
         return ""
-    page = await memory.graph(entity, depth=0)
+    owner = await entity_with_id(memory, entity)
+    page = await (memory.graph(entity, depth=0) if owner is None else memory.graph(ids=[owner.id], depth=0))
     if not page.observations:
         return ""
     lines = [f"\n  - {paper.cut(said.text, 74)}\n    --id {said.id}" for said in page.observations[:_SHOWN]]

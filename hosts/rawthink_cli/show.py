@@ -69,17 +69,19 @@ def command(app: App, /, *, names: tuple[str, ...], ids: bool, **options: Any) -
 async def _look_up(
     memory: Memory, names: Sequence[str], asked: dict[str, Any]
 ) -> tuple[GraphPage, list[Item]]:
-    """Return the entities with their surroundings, and the other items that were named by id."""
-    from rawthink_core.identity import looks_like_id  # noqa: PLC0415 - with the rest of the core
+    """Return the entities with their surroundings, and the other items that were named by id.
+
+    What has the form of an id, and is none here, is a name.
+    """
+    from rawthink_core.identity import canonical_id, looks_like_id  # noqa: PLC0415 - with the core
 
     ids = [name for name in names if looks_like_id(name)]
-    words = [name for name in names if name not in ids]
-    others: list[Item] = []
-    if ids:
-        found = await memory.get(*ids, as_of=asked.get("as_of"))
-        others = [item for item in found.items if not hasattr(item, "entity_type")]
-        ids = [item for item in ids if item.lower() not in {other.id for other in others}]
-    return await memory.graph(*words, ids=ids, **asked), others
+    found = (await memory.get(*ids, as_of=asked.get("as_of"))).items if ids else ()
+    known = {item.id for item in found}
+    words = [name for name in names if canonical_id(name) not in known]  # an entity may be called so
+    entities = [item.id for item in found if hasattr(item, "entity_type")]
+    others = [item for item in found if item.id not in entities]
+    return await memory.graph(*words, ids=entities, **asked), others
 
 
 async def similar(memory: Memory, missing: Sequence[str]) -> list[str]:

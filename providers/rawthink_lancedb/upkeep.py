@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from rawthink_lancedb import sql
 from rawthink_lancedb.engine import Passed, newest
 
 if TYPE_CHECKING:
@@ -80,19 +81,24 @@ async def _unindexed(table: AsyncTable) -> int:
 
 
 def gather(table: Table, key: str, files: list[int]) -> int:
-    """Write the rows of some files into one; return how many there were.
+    """Write the rows of some files into one; return how many there were. Costs nothing for other rows.
 
     Rows that somebody deletes meanwhile stay deleted.
     """
 
     async def work(handle: AsyncTable) -> int:
-        rows = await handle.query().fragment_ids(files).to_arrow()
+        rows = await handle.query().where(_rows_in(files)).to_arrow()
         # the engine keeps bytes of deleted rows beside those of an empty value; taken one by one, none stay
         rows = rows.combine_chunks().take(np.arange(rows.num_rows))
         merge = handle.merge_insert(key).when_matched_update_all()
         return int((await merge.execute(rows)).num_updated_rows)
 
     return table.ask("looking after", work, PATIENCE)
+
+
+def _rows_in(files: list[int]) -> str:
+    """Return the condition for the rows of some files: the upper half of a row's address is its file."""
+    return sql.some_of(sql.between("_rowaddr", file << 32, ((file + 1) << 32) - 1) for file in files)
 
 
 def optimize(table: Table, keep: float, *, unverified: bool = False) -> None:

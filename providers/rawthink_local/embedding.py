@@ -1,97 +1,289 @@
-"""What the local store does for core's queue of embeddings: it keeps vectors, its index waits for them."""
+"""Vectors for what is written: at once where that takes a moment, else later, and without anybody waiting.
+
+The search index knows which items wait for their vectors; this works them off, in one process of those that
+share a store. An embedder that can't be reached is tried again, at longer and longer intervals; meanwhile
+search goes by words, and says so.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from rawthink_core.embedding_queue import EmbeddingQueue
+from rawthink_core.embedding_shelf import Model
+from rawthink_core.errors import BackendError, EmbedderMismatch
+from rawthink_core.upkeep import Check
+from rawthink_local.coverage import WORDS, probed
 from rawthink_local.files import FILE_MODE
 from rawthink_local.lines import Moved
+from rawthink_local.vectorizer import Vectorizer, reason_of
 from rawthink_local.vectors import Kept, drop_other_models, read_model, settle_model
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rawthink_core.embedding import Embedder
-    from rawthink_core.embedding_shelf import Model
     from rawthink_local.searchindex import SearchIndex
     from rawthink_local.store import Store
 
+log = logging.getLogger("rawthink.local")
 
-class LocalShelf:
-    """One open store, as the queue sees it."""
+_AT_ONCE_SECONDS = 0.25
+_ROUND = 256  # items of one round
+_SHORTEST, _LONGEST = 1.0, 60.0  # seconds between attempts
+_OTHER_SECONDS = 0.5  # between looks while another process embeds
 
-    restless: Sequence[type[Exception]] = (Moved,)
 
-    def __init__(self, store: Store, index: SearchIndex) -> None:
-        self.place = str(store.journal.folder)
+class Embedding:
+    """The vectors of one open store. For one event loop."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        store: Store,
+        index: SearchIndex,
+        in_thread: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self.embedder = embedder
+        self.problem: str | None = None
+        self._derived = store.derived
         self._store = store
         self._index = index
-        self._derived = store.derived
-        self._lock = FileLock(self._derived / "embedding.lock", mode=FILE_MODE, thread_local=False)
+        self._in_thread = in_thread
+        self._settled = read_model(self._derived)
+        self._known = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._vectorizer = Vectorizer(embedder, store, index, in_thread)
+        self._late: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._mismatch: str | None = None
+        self._told = ""  # the failure that was last logged with its traceback
+        self._choose()
+
+    def _choose(self) -> None:
+        """Let `auto` be what was chosen when the store was made; refuse another embedder."""
+        settled, embedder = self._settled, self.embedder
+        if settled is None:
+            return
+        settle: Callable[[str], None] | None = getattr(embedder, "settle", None)
+        if settle is not None and settled.name in ("ollama", "offline", "none"):
+            settle(settled.name)
+        elif not settled.dimensions:  # nothing was there to choose then, so no vector stands in the way
+            self._settled = None
+        elif self.wanted and settled.name != embedder.name:
+            self._refuse_model(embedder.name)
 
     @property
-    def model(self) -> Model | None:
-        """Whose vectors the store takes at present."""
-        return self._index.kept.model if self._index.kept is not None else None
+    def wanted(self) -> bool:
+        """Whether this process has an embedder at all."""
+        return self.embedder.name != "none"
 
-    def settle(self, model: Model) -> None:
-        """Let the store go by this model from now on."""
-        settle_model(self._derived, model)
+    def why_not(self) -> str | None:
+        """Say why questions are answered by words only, where the store has vectors or should have."""
+        if not self.wanted:
+            settled = self._settled
+            return (
+                None
+                if settled is None or not settled.dimensions
+                else f"found by words only: no embedder, and {settled.name} made the vectors"
+            )
+        if self._mismatch is not None:
+            return f"found by words only: {self._mismatch}"
+        if (lost := self._index.lost()) is not None:
+            return lost
+        if self.problem is None and not self._known.is_set():
+            return f"found by words only: {self.embedder.name} has not answered yet"
+        return None if self.problem is None else f"found by words only: {self.problem}"
 
-    def go_by(self, model: Model | None) -> None:
-        """Take vectors of this model."""
-        self._index.go_by(None if model is None else Kept(self._derived, model))
+    def refuse_writes(self) -> None:
+        """Raise EmbedderMismatch where another model made this store's vectors: the two don't mix."""
+        if self._mismatch is not None:
+            raise EmbedderMismatch(f"{self._mismatch}. Nothing was written")
 
-    def drop_others(self) -> None:
-        """Delete the vectors of every other model."""
-        if (model := self.model) is not None:
-            drop_other_models(self._derived, model)
+    def _refuse_model(self, name: str) -> None:
+        assert self._settled is not None  # noqa: S101 - nothing else can differ
+        self._mismatch = (
+            f"the vectors of {self._derived.parent} come from {self._settled.name} "
+            f"({self._settled.fingerprint}), this process has {name}. Configure the former, or make all "
+            f"vectors anew: rawthink reindex --vectors"
+        )
 
-    def missing(self, texts: Sequence[str]) -> list[str]:
-        """Return those of the texts that have no vectors yet, each once."""
-        return [] if self._index.kept is None else self._index.kept.missing(texts)
+    # --- life -----------------------------------------------------------------------------------
 
-    def put(self, made: Mapping[str, Sequence[Sequence[float]]]) -> None:
-        """Keep the vectors of texts."""
-        if self._index.kept is not None:
-            self._index.kept.put(made)
+    def start(self) -> None:
+        """Begin to work, where there is an embedder that fits."""
+        if self.wanted and self._mismatch is None and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="rawthink-embedding")
 
-    def waiting(self, limit: int) -> list[tuple[str, str]]:
-        """Return space and id of some items that wait for their vectors."""
-        return self._index.waiting(limit)
+    async def close(self) -> None:
+        """Stop. What is not embedded yet waits for the next process."""
+        tasks = [task for task in (self._task, *self._late) if task is not None]
+        self._task = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self.embedder.close()
+        except Exception as error:  # a plugin may fail in any way, and its store closes all the same
+            log.info("closing the embedder failed: %s", error, exc_info=not isinstance(error, BackendError))
 
-    def waiting_count(self) -> int:
-        """Count the items that wait: all, while the store takes no model's vectors."""
+    def wake(self) -> None:
+        """See whether anything waits for its vectors."""
+        self._wake.set()
+
+    async def ready(self, seconds: float) -> bool:
+        """Wait until the model is known, so long at most; tell whether it is, and fits."""
+        if self.wanted and self._mismatch is None and self.problem is None and not self._known.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._known.wait(), seconds)
+        known = self.wanted and self._known.is_set() and self._mismatch is None
+        return known and self._index.lost() is None
+
+    async def probe(self) -> Check | None:
+        """Embed a word and say how that went, None where there is no embedder and none is missed."""
+        if not self.wanted or self._mismatch is not None:
+            why = self.why_not()
+            return None if why is None else Check(name="embedder", status="warn", detail=why, fix=WORDS)
+        return await probed(self.embedder)
+
+    # --- writing --------------------------------------------------------------------------------
+
+    async def soon(self, texts: Sequence[str], generation: str) -> int:
+        """Embed texts that were just written, within a moment; return how many follow later.
+
+        ``generation`` is what the store had before they were written.
+        """
+        if not self.wanted or self._mismatch is not None or not texts:
+            return 0
+        end = time.monotonic() + _AT_ONCE_SECONDS
+        if not await self.ready(_AT_ONCE_SECONDS) or self.problem is not None:
+            self.wake()
+            return await self._vectorizer.count_missing(texts)
+        task = asyncio.get_running_loop().create_task(self._quietly(texts, generation))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+        await asyncio.wait({task}, timeout=max(0.0, end - time.monotonic()))
+        missing = await self._vectorizer.count_missing(texts)
+        if missing:
+            self.wake()
+        return missing
+
+    async def _quietly(self, texts: Sequence[str], generation: str) -> None:
+        try:
+            await self._vectorizer.embed(texts, generation)
+        except Exception as error:  # noqa: BLE001 - noted, and the texts are tried again
+            self._note(error)
+            self.wake()
+
+    def _note(self, error: Exception) -> None:
+        """Note what failed; log it with its traceback where nobody foresaw it, and the same only once."""
+        self.problem = reason_of(error)
+        if not isinstance(error, BackendError) and self._told != self.problem:
+            self._told = self.problem
+            log.error("embedder %s failed in an unforeseen way", self.embedder.name, exc_info=error)
+
+    def waiting(self) -> int:
+        """Count what waits for its vectors: everything, where nothing is known of the model yet."""
         if self._index.kept is None:
-            return self._store.index.born_count()
-        return self._index.waiting_count()
+            return self._store.index.born_count() if self.wanted else 0
+        with suppress(BackendError):  # `coverage` says why
+            return self._index.waiting_count()
+        return 0
 
-    def texts(self, items: Sequence[Any]) -> list[str]:
-        """Return the texts by which items are found."""
+    # --- working off ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        pause = _SHORTEST
+        while True:
+            try:
+                if not self._known.is_set() and not await self._learn():
+                    return
+                while await self._round():
+                    self.problem = None
+                self.problem, pause = None, _SHORTEST
+                await self._wake.wait()
+                self._wake.clear()
+            except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and recover
+                if not isinstance(error, Moved):
+                    self._note(error)
+                    log.info("embedding waits %.0f s: %s", pause, self.problem)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
+
+    async def _learn(self) -> bool:
+        """Reach the embedder and see what it is; tell whether this store can go by it."""
+        await self.embedder.open()
+        model = Model(self.embedder.name, self.embedder.fingerprint, self.embedder.dimensions)
+        if not self.wanted:  # `auto` found none
+            await self._in_thread(settle_model, self._derived, model)
+            self._known.set()
+            return False
+        if self._settled is None:
+            await self._in_thread(settle_model, self._derived, model)
+            self._settled = model
+        elif self._settled.fingerprint != model.fingerprint:
+            self._refuse_model(f"{model.name} ({model.fingerprint})")
+            self._known.set()
+            return False
+        if self._index.kept is None:
+            await self._in_thread(lambda: self._index.go_by(Kept(self._derived, model)))
+        self._known.set()
+        return True
+
+    async def _round(self) -> bool:
+        """Give some items that wait their vectors; tell whether there were any."""
+        if (kept := self._index.kept) is not None and kept.problem is not None:
+            await self._in_thread(kept.retry)
+        generation = await self._in_thread(self._store.generation)  # before the texts are read
+        items = await self._in_thread(self._waiting)
+        if not items:
+            return False
+        texts = await self._in_thread(self._texts, items)
+        if await self._vectorizer.missing(texts):
+            lock = FileLock(self._derived / "embedding.lock", mode=FILE_MODE, thread_local=False)
+            try:
+                await self._in_thread(lock.acquire, 0)
+            except Timeout:
+                await asyncio.sleep(_OTHER_SECONDS)
+            else:
+                try:
+                    await self._vectorizer.embed(texts, generation)
+                finally:
+                    lock.release()
+        await self._in_thread(self._index.write_again, items)
+        return True
+
+    def _waiting(self) -> list[tuple[str, str]]:
+        return self._index.waiting(_ROUND)
+
+    def _texts(self, items: Sequence[tuple[str, str]]) -> list[str]:
         return self._store.texts(items)
 
-    def write_again(self, items: Sequence[Any]) -> None:
-        """Give items that waited the vectors that have come."""
-        self._index.write_again(items)
+    async def adopt(self) -> None:
+        """Make all vectors anew with this process's embedder; without one, leave them to those who have it.
 
-    def begin(self) -> bool:
-        """Become the one process that embeds."""
-        with suppress(Timeout):
-            self._lock.acquire(0)
-            return True
-        return False
-
-    def end(self) -> None:
-        """Let others embed."""
-        self._lock.release()
-
-
-def embedding_of(
-    embedder: Embedder, store: Store, index: SearchIndex, in_thread: Callable[..., Awaitable[Any]]
-) -> EmbeddingQueue:
-    """Return the queue of an open store."""
-    return EmbeddingQueue(embedder, LocalShelf(store, index), read_model(store.derived), in_thread)
+        Raises BackendError, and changes nothing, where it can't be reached.
+        """
+        if not self.wanted:
+            return
+        await self.embedder.open()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._settled, self._mismatch, self.problem = None, None, None
+        self._known.clear()
+        kept = self._index.kept
+        await self._in_thread(self._index.go_by, None)
+        if kept is not None:
+            await self._in_thread(kept.close)
+        try:
+            if await self._learn() and (kept := self._index.kept) is not None:
+                await self._in_thread(drop_other_models, self._derived, kept.model)
+        finally:
+            self.start()  # it goes on by itself where this failed

@@ -71,10 +71,10 @@ def forget(store: Store, request: Forget) -> Erased:
         gone: Gone = {space: dict.fromkeys(chosen)}
         filed = store.index.filed
         if filed is not None and store.read(space, lambda view: view.in_files(chosen.keys())):
-            _rewrite(filed, _lines_without(filed, gone))
+            rewrite(filed, lines_without(filed, gone))
         else:
             filed = None
-        _rewrite(store.index.main, chain(_lines_without(store.index.main, gone), [encode(mark)]))
+        rewrite(store.index.main, chain(lines_without(store.index.main, gone), [encode(mark)]))
     return Erased(list(chosen.values()), missing, filed is not None)
 
 
@@ -100,7 +100,7 @@ def _chosen(store: Store, view: View, request: Forget) -> tuple[dict[str, State]
     return found, missing
 
 
-def _lines_without(index: RowIndex, gone: Gone) -> Iterator[bytes]:
+def lines_without(index: RowIndex, gone: Gone) -> Iterator[bytes]:
     """Yield the lines of all commits of a log without what is gone, by space."""
     for line in index.lines():
         commit = read_line(line)
@@ -125,13 +125,14 @@ def erase_returned(store: Store) -> int:
     if back is None:
         return 0
     if filed is not None and back.filed_rows:
-        _rewrite(filed, _lines_without(filed, back.gone))
+        rewrite(filed, lines_without(filed, back.gone))
     if back.rows:
-        _rewrite(store.index.main, _lines_without(store.index.main, back.gone))
+        rewrite(store.index.main, lines_without(store.index.main, back.gone))
     return back.rows + back.filed_rows
 
 
-def _rewrite(index: RowIndex, lines: Iterable[bytes]) -> None:
+def rewrite(index: RowIndex, lines: Iterable[bytes]) -> None:
+    """Put a log of the next generation, with these lines, in place of a log. Under the lock."""
     header = index.journal.header()
     index.journal.rewrite(replace(header, generation=header.generation + 1), lines)
     index.refresh()
@@ -149,8 +150,7 @@ def places_of(parts: Parts, gone: Erased) -> list[Place]:
     note = "holds no text; built anew from the journal"
     places.append(Place(place="row index", outcome="erased", note=note))
     places.append(_replicas(parts.search))
-    if forget_vectors(store.derived, [text_of(state) for state in erased]):
-        places.append(Place(place="kept vectors", outcome="erased"))
+    places += _vectors(store, erased)
     parts.activity.forget(state.id for state in erased)
     places.append(Place(place="activity", outcome="erased"))
     places += _set_aside([*store.journal.aside(), *store.passages.aside()], erased)
@@ -176,6 +176,14 @@ def _replicas(search: SearchIndex) -> Place:
         note = f"{busy} other process(es) hold a replica (no text in it) until their next search"
         return Place(place="search index", outcome="pending", note=note)
     return Place(place="search index", outcome="erased", note=note)
+
+
+def _vectors(store: Store, erased: Sequence[State]) -> list[Place]:
+    try:
+        found = forget_vectors(store.derived, [text_of(state) for state in erased])
+    except BackendError as error:
+        return [Place(place="kept vectors", outcome="pending", note=f"hold no text; {error}")]
+    return [Place(place="kept vectors", outcome="erased")] if found else []
 
 
 def _holds(adoption: Adoption, ids: Collection[str]) -> bool:

@@ -34,6 +34,11 @@ class Stamp(NamedTuple):
     inode: int
     tail: str
 
+    @property
+    def text(self) -> str:
+        """The stamp as it is noted elsewhere."""
+        return f"{self.device}|{self.inode}|{self.tail}"
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:

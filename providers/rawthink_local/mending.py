@@ -1,4 +1,4 @@
-"""How a local store is mended: what `rawthink doctor --fix` and `rawthink reindex --vectors` do."""
+"""How a local store is mended: what `rawthink doctor --fix`, `rawthink reindex` and upkeep do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit
 from rawthink_core.operations import MaintainReceipt
+from rawthink_local.ended import erase_ended
 from rawthink_local.erasure import erase_returned
 from rawthink_local.lines import read_line
 from rawthink_local.store import header_of
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 
 
 def maintain(parts: Parts, request: Maintain) -> MaintainReceipt:
-    """Repair or re-index a store and say what was done."""
+    """Repair or re-index a store and say what was done; without either, do what is due.
+
+    What is due is done before a re-indexing too, as all is built anew then in any case.
+    """
     store = parts.store
     done: list[str] = []
     if request.repair:
         done += repair(store)
+    if request.reindex or not request.repair:
+        done += erase_ended(parts)
     if request.reindex:
         store.index.rebuild()
         done.append("built the row index anew")

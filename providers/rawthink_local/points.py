@@ -19,11 +19,13 @@ from rawthink_core.selection import SEARCHABLE
 from rawthink_core.text import document_vector
 from rawthink_local.fields import FieldFilter, IndexPoint, Value, known_at
 from rawthink_local.lines import Line, read_line
+from rawthink_local.vectorfile import VectorsUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rawthink_core.selection import Selection
+    from rawthink_local.fields import Vectors
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
     from rawthink_local.view import View
@@ -106,12 +108,18 @@ class PointMaker:
     def _put(self, view: View, state: State, found: Changes) -> None:
         found.deletes.discard(state.id)
         text, fields = text_of(state), self._fields(view, state)
-        vectors = self._kept.of(text) if self._kept is not None else ()
+        vectors = self._vectors(text)
         if vectors is None:
             fields["vector"] = "waiting"
         row = state.row
         place = (row["session"], row["ordinal"], row.get("speaker")) if state.kind == "passage" else None
         found.points[state.id] = IndexPoint(state.id, document_vector(text), fields, vectors or (), place)
+
+    def _vectors(self, text: str) -> Vectors | tuple[()] | None:
+        try:
+            return self._kept.of(text) if self._kept is not None else ()
+        except VectorsUnusable:
+            return None  # `Kept.problem` says why; the item is found by its words, and waits
 
     def _fields(self, view: View, state: State) -> dict[str, Value]:
         row = state.row

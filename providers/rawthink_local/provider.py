@@ -21,7 +21,7 @@ from rawthink_core.searching import answer
 from rawthink_core.selection import selection, utc
 from rawthink_local import health, mending
 from rawthink_local.declared import CAPABILITIES, VERSION
-from rawthink_local.embedding import embedding_of
+from rawthink_local.embedding import Embedding
 from rawthink_local.erasure import forget, places_of
 from rawthink_local.parts import Parts, foreign_file, open_parts
 from rawthink_local.restoring import restore
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from rawthink_core.commits import Commit
-    from rawthink_core.embedding_queue import EmbeddingQueue
     from rawthink_core.model import Item
     from rawthink_core.operations import (
         Batch,
@@ -80,7 +79,7 @@ class LocalProvider(BaseProvider):
         self._threads: ThreadPoolExecutor | None = None
         self._writer: ThreadPoolExecutor | None = None
         self._parts: Parts | None = None
-        self._embedding: EmbeddingQueue | None = None
+        self._embedding: Embedding | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.info = ProviderInfo(
             name="local", version=VERSION, capabilities=CAPABILITIES, location=str(self.folder)
@@ -101,7 +100,7 @@ class LocalProvider(BaseProvider):
             raise
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
         self._parts, self._rules = parts, parts.rules
-        self._embedding = embedding_of(self._world.embedder, parts.store, parts.search, self._in_thread)
+        self._embedding = Embedding(self._world.embedder, parts.store, parts.search, self._in_thread)
         self._embedding.start()
         able = {
             name: grade for name, grade in CAPABILITIES.items() if self._embedding.wanted or name != "dense"
@@ -164,9 +163,10 @@ class LocalProvider(BaseProvider):
         store, embedding = self._opened, self._embedding
         assert embedding is not None  # noqa: S101 - opened together with the store
         embedding.refuse_writes()
+        generation = await self._in_thread(store.generation) if embedding.wanted else ""
         receipt = await self._write(store.record, batch, self._rules)
         self._keep_up_later()
-        pending = await embedding.soon(texts_of(batch)) if embedding.wanted else 0
+        pending = await embedding.soon(texts_of(batch), generation) if embedding.wanted else 0
         return receipt.model_copy(update={"pending_embeddings": pending}) if pending else receipt
 
     def _keep_up_later(self) -> None:
@@ -272,8 +272,9 @@ class LocalProvider(BaseProvider):
 
         def ask(view: View) -> SearchPage:
             behind = index.catch_up()
-            said = "; ".join(reason for reason in (behind, store.degraded(), why) if reason)
-            return answer(query, Retrieval(index, view, activity), now, said or None, asked, fusion)
+            lost = index.lost() if asked else None  # met by catching up
+            said = "; ".join(reason for reason in (behind, store.degraded(), why, lost) if reason) or None
+            return answer(query, Retrieval(index, view, activity), now, said, None if lost else asked, fusion)
 
         return store.read(query.scope.space, ask)
 
@@ -287,7 +288,7 @@ class LocalProvider(BaseProvider):
             yield cast("Commit", commit)
 
     async def maintain(self, request: Maintain) -> MaintainReceipt:
-        """Set damaged parts aside, or build the indexes anew."""
+        """Set damaged parts aside, or build the indexes anew; else erase what ended with its file."""
         receipt = await self._write(mending.maintain, self._open_parts, request)
         if request.reindex and self._embedding is not None:
             await self._embedding.adopt()

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from rawthink_core.selection import Selection
     from rawthink_local.fields import Match
-    from rawthink_local.lines import Stamp
     from rawthink_local.lookup import RowIndex
     from rawthink_local.places import Index, IndexPlace
     from rawthink_local.store import Store
@@ -148,7 +147,7 @@ class Replica:
         if log is None or position > log.end:
             return False
         with log.journal.opened() as file:
-            return file is not None and _text(file.stamp(position)) == self._stamps[number]
+            return file is not None and file.stamp(position).text == self._stamps[number]
 
     def behind(self) -> int:
         """Return how many bytes wait to be applied."""
@@ -185,7 +184,7 @@ class Replica:
                 if rest == start:
                     raise Moved  # cut short meanwhile
                 positions, stamps = self._positions.copy(), self._stamps.copy()
-                positions[number], stamps[number] = rest, _text(file.stamp(rest))
+                positions[number], stamps[number] = rest, file.stamp(rest).text
                 self._write(self._makes.changes(lines), positions, stamps)
                 self._applied += len(lines)
                 yield index.size()
@@ -266,7 +265,3 @@ class Replica:
     def size(self) -> int:
         """Return the number of points, 0 while the index is not open."""
         return self._index.size() if self._index is not None else 0
-
-
-def _text(stamp: Stamp) -> str:
-    return f"{stamp.device}|{stamp.inode}|{stamp.tail}"

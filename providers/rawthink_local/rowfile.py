@@ -230,7 +230,7 @@ class RowFile:
             )
             meta = {
                 "marker": str(end),
-                "stamp": f"{stamp.device}|{stamp.inode}|{stamp.tail}",
+                "stamp": stamp.text,
                 "last": max(last_at, self._meta("last")),
             }
             many("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())

@@ -147,6 +147,11 @@ class SearchIndex:
                     if ours:  # else they go on waiting
                         self._replica.write_again(items)
 
+    def lost(self) -> str | None:
+        """Say why nothing is asked by its meaning, where that is because the kept vectors can't be used."""
+        problem = self.kept.problem if self.kept is not None else None
+        return None if problem is None else f"found by words only: {problem}"
+
     # --- searching ------------------------------------------------------------------------------
 
     def search(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> list[Match]:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from rawthink_core.clock import iso, to_micros
+from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, Header, digest, new_header, receipt_of
 from rawthink_core.config import machine_zone
 from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused
@@ -189,29 +189,7 @@ class Store:
         self, chosen: Selection, after: tuple[int, str], limit: int
     ) -> tuple[list[State], tuple[int, str] | None]:
         """Return the next items that pass, and where to go on (None: that was all)."""
-
-        def ask(view: View) -> tuple[list[State], tuple[int, str] | None]:
-            found: list[State] = []
-            last = after
-            while True:
-                born = view.born_after(*last, limit)
-                states = view.states({item for _, item in born}, chosen.as_of)
-                for at, item in born:
-                    state = states.get(item)
-                    if state is None or to_micros(datetime.fromisoformat(state.recorded_at)) != at:
-                        continue
-                    owner = state if state.kind == "entity" else states.get(state.row.get("entity", ""))
-                    if not chosen.passes(state, owner):
-                        continue
-                    if len(found) == limit:
-                        return found, last
-                    found.append(state)
-                    last = (at, item)
-                if len(born) < limit:
-                    return found, None
-                last = (born[-1][0], born[-1][1])
-
-        return self.read(chosen.space, ask)
+        return self.read(chosen.space, lambda view: view.scan(chosen, after, limit))
 
     def commits(self, space: str) -> Iterator[Commit]:
         """Yield every commit of a space once, in the order of time: as they are when the first is asked for.

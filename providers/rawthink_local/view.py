@@ -7,8 +7,10 @@ view raises `Moved` and the operation begins anew.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from rawthink_core.clock import to_micros
 from rawthink_core.commits import Commit
 from rawthink_core.graph import Facts, Needs
 from rawthink_core.identity import entity_id
@@ -22,6 +24,7 @@ from rawthink_local.storeindex import BASE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from rawthink_core.selection import Selection
     from rawthink_local.questions import Spot
     from rawthink_local.storeindex import StoreIndex
 
@@ -128,6 +131,11 @@ class View:
                 found.add(item)
         return found
 
+    def only_in_files(self, items: Collection[str]) -> set[str]:
+        """Return which of these items the journal says nothing of."""
+        found = zip(items, self._find_all("id", [(item,) for item in items]), strict=True)
+        return {item for item, spots in found if all(BASE <= spot.position < OVERLAY for spot in spots)}
+
     # --- states ---------------------------------------------------------------------------------
 
     def state(self, item: str, as_of: str | None = None) -> State | None:
@@ -200,3 +208,27 @@ class View:
     def born_after(self, at: int, item: str, limit: int) -> list[tuple[int, str]]:
         """Return the next items in the order of (recorded at, id), after the given pair."""
         return self._same(self._index.born_after(self.space, at, item, limit))
+
+    def scan(
+        self, chosen: Selection, after: tuple[int, str], limit: int
+    ) -> tuple[list[State], tuple[int, str] | None]:
+        """Return the next items that pass, and where to go on (None: that was all)."""
+        found: list[State] = []
+        last = after
+        while True:
+            born = self.born_after(*last, limit)
+            states = self.states({item for _, item in born}, chosen.as_of)
+            for at, item in born:
+                state = states.get(item)
+                if state is None or to_micros(datetime.fromisoformat(state.recorded_at)) != at:
+                    continue
+                owner = state if state.kind == "entity" else states.get(state.row.get("entity", ""))
+                if not chosen.passes(state, owner):
+                    continue
+                if len(found) == limit:
+                    return found, last
+                found.append(state)
+                last = (at, item)
+            if len(born) < limit:
+                return found, None
+            last = (born[-1][0], born[-1][1])

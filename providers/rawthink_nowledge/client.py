@@ -24,6 +24,7 @@ from rawthink_core.errors import (
     RawThinkError,
 )
 from rawthink_nowledge.faults import ServerFailed, Throttled, fault_of, said_by
+from rawthink_nowledge.lane import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,14 +59,15 @@ class _Request(NamedTuple):
 
 
 class Client:
-    """Speaks HTTP with one server. Belongs to one event loop between `open` and `close`."""
+    """Speaks HTTP with one server, in a thread of its own between `open` and `close`."""
 
     def __init__(self, place: Where, settings: NowledgeSettings) -> None:
         self.url = place.url
         self._key = place.key
         self._settings = settings
         self._http: httpx2.AsyncClient | None = None
-        self._slots = asyncio.Semaphore(settings.connections)
+        self._lane: Lane | None = None
+        self._slots = asyncio.Semaphore(0)
         self._closed_until = 0.0  # in monotonic time
         self._refusal: tuple[str | None, RawThinkError] | None = None  # what a key, or all of us, got last
 
@@ -91,12 +93,16 @@ class Client:
             raise BackendUnavailable(
                 f"the proxy that the system has set is of no use for {self.url}: {error}"
             ) from error
+        self._slots = asyncio.Semaphore(self._settings.connections)
+        self._lane = Lane("rawthink-nowledge")
 
     async def close(self) -> None:
         """Close all connections. May be called again."""
         http, self._http = self._http, None
-        if http is not None:
-            await http.aclose()
+        lane, self._lane = self._lane, None
+        if http is not None and lane is not None:
+            await lane.run(http.aclose())
+            await asyncio.to_thread(lane.stop)
 
     async def read(
         self, path: str, params: Mapping[str, Any] | None = None, *, body: object = None, what: str
@@ -118,6 +124,11 @@ class Client:
         return await self._ask(_Request(method, path, params, body, what, changes=True))
 
     async def _ask(self, request: _Request) -> Any:
+        if self._lane is None:
+            raise BackendUnavailable(f"Nowledge Mem at {self.url} is not open; open the memory first")
+        return await self._lane.run(self._sent(request))
+
+    async def _sent(self, request: _Request) -> Any:
         """Send a request, and once more where that can do no harm and may help."""
         settings = self._settings
         async with self._slots:

@@ -15,6 +15,7 @@ from rawthink_core.commits import Commit
 from rawthink_nowledge.entries import Unreadable, entry_of
 from rawthink_nowledge.ledger import Ledger
 from rawthink_nowledge.lexicon import Lexicon
+from rawthink_nowledge.scribe import log_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -45,7 +46,7 @@ class Mirror:
     """The memories of one store in one Space."""
 
     def __init__(self, store: str) -> None:
-        self._store = store
+        self.store = store
         self._lock = threading.RLock()
         self.seen: set[str] = set()  # ids of all memories of the Space, others' too
         self.unreadable: dict[str, str] = {}  # memories of ours that can't be read, and why
@@ -53,6 +54,7 @@ class Mirror:
         self._items: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # space, item
         self._logs: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # space, commit
         self._referred: set[str] = set()  # memories that logs name and nobody has seen yet
+        self._logless: set[tuple[str, str]] = set()  # batches of which only items are known
         self._lost: set[str] = set()  # memories that a log names and the server does not have
         self._ledgers: defaultdict[str, Ledger] = defaultdict(Ledger)
         self._lexicons: defaultdict[str, Lexicon] = defaultdict(Lexicon)
@@ -72,7 +74,7 @@ class Mirror:
             for memory in reversed(list(memories)):  # lists begin with the newest
                 self.seen.add(memory["id"])
                 try:
-                    entry = entry_of(memory, self._store)
+                    entry = entry_of(memory, self.store)
                 except Unreadable as error:
                     self.unreadable[memory["id"]] = str(error)
                     continue
@@ -99,9 +101,12 @@ class Mirror:
             self._stale.add(entry.space)  # it says something else now: a scrubbed log
         if entry.row is not None:
             self._items[entry.space, entry.item].add(entry.memory)
+            if entry.log is None and not self._logs[entry.space, entry.commit]:
+                self._logless.add((entry.space, entry.commit))
         if entry.log is not None:
             self._logs[entry.space, entry.commit].add(entry.memory)
             self._recent.append(entry.memory)
+            self._logless.discard((entry.space, entry.commit))
             self._waiting.add((entry.space, entry.commit))
             self._referred |= entry.log.refers_to()
             self._take_in_forgotten(entry, entry.log)
@@ -133,10 +138,11 @@ class Mirror:
     # --- from memories to commits ---------------------------------------------------------------
 
     def missing(self) -> set[str]:
-        """Return the memories that logs name and nobody has seen: hidden by the server, or gone."""
+        """Return the memories that must be somewhere and that no list has shown: hidden, gone, or to come."""
         with self._lock:
             self._referred -= self._lost | self._entries.keys()
-            return set(self._referred)
+            logs = {log_id(self.store, *batch) for batch in self._logless}
+            return self._referred | (logs - self._lost)
 
     def lose(self, memories: Collection[str]) -> None:
         """Note that these were asked for: those that are not here by now are gone, or can't be read."""

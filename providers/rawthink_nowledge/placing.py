@@ -103,37 +103,32 @@ class Placer:
     async def _create(self, bodies: list[dict[str, Any]]) -> list[Entry]:
         """Create memories, several at a time. Where one is refused for good, the others are taken back."""
         entries: list[Entry] = []
-        waiting = iter(bodies)
+        waiting, failed = iter(bodies), asyncio.Event()
 
         async def work() -> None:
             for body in waiting:
-                entry = await self._create_one(body)
+                if failed.is_set():
+                    return
+                try:
+                    entry = await self._create_one(body)
+                except BaseException:
+                    failed.set()  # what is under way ends first: else nobody knows what became of it
+                    raise
                 entries.append(entry)
 
-        workers = [asyncio.create_task(work()) for _ in range(min(self._abreast, len(bodies)))]
-        try:
-            await asyncio.gather(*workers)
-        except Exception as error:
-            await self._stop(workers)
-            await asyncio.to_thread(self._mirror.put, entries)
-            if isinstance(error, LimitReached | Refused | SpaceMissing):
-                await self.take_back(entries)
-            elif entries and isinstance(error, BackendError):
-                note = (
-                    f"{len(entries)} of {len(bodies)} memories of this batch were written and don't count yet"
-                )
-                raise type(error)(f"{note}: repeat it with the same id. {error}") from error
-            raise
-        finally:
-            await self._stop(workers)
+        outcomes = await asyncio.gather(
+            *(work() for _ in range(min(self._abreast, len(bodies)))), return_exceptions=True
+        )
         await asyncio.to_thread(self._mirror.put, entries)
-        return entries
-
-    @staticmethod
-    async def _stop(workers: list[asyncio.Task[None]]) -> None:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
+        if error is None:
+            return entries
+        if isinstance(error, LimitReached | Refused | SpaceMissing):
+            await self.take_back(entries)
+        elif entries and isinstance(error, BackendError):
+            note = f"{len(entries)} of {len(bodies)} memories of this batch were written and don't count yet"
+            raise type(error)(f"{note}: repeat it with the same id. {error}") from error
+        raise error
 
     async def _create_one(self, body: dict[str, Any]) -> Entry:
         fresh = body["id"] not in self._mirror.seen

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 PATIENCE: Final = 0.7  # seconds that a search waits for the server: a recall has 1.2 in all
+READING: Final = 3.0  # seconds that other reads wait for it
 _WEIGHT: Final = 0.4  # of the server's list beside that of words
 
 
@@ -93,7 +94,7 @@ class Room:
 
     async def ask(self, space: str, question: Callable[[Ledger], T]) -> tuple[T, str | None]:
         """Return what ``question`` reads from the ledger of a space, and why it may not be up to date."""
-        degraded = await self.refresh()
+        degraded = await self.refresh(READING if self.follower.loaded else None)
         return await asyncio.to_thread(self._ask, space, question), degraded
 
     def _ask(self, space: str, question: Callable[[Ledger], T]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rawthink_core.commits import Commit
 from rawthink_core.errors import InvalidRequest
@@ -12,6 +12,7 @@ from rawthink_core.operations import MaintainReceipt, RestoreReceipt
 from rawthink_nowledge.api import MAX_CONTENT
 from rawthink_nowledge.forgetting import sweep
 from rawthink_nowledge.lifecycle import SECONDS
+from rawthink_nowledge.scribe import memory_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rawthink_nowledge.room import Room
 
 _UNFINISHED: Final = timedelta(hours=1)  # after which nobody is writing a batch any more
+_REPAIRED: Final = timedelta(minutes=5)  # the same, where somebody asks for repair
 
 
 def commits(room: Room, space: str) -> list[Commit]:
@@ -74,7 +76,8 @@ async def maintain(room: Room, api: Api, request: Maintain) -> MaintainReceipt:
         swept = await sweep(room.writer, api, request.scope.space)
         if swept.left:
             done.append(f"{swept.left} forgotten memories could not be deleted: {swept.why}")
-        unfinished = await asyncio.to_thread(lambda: list(_unfinished(room.mirror, repair=request.repair)))
+        age, now = _REPAIRED if request.repair else _UNFINISHED, _time((await api.health()).get("timestamp"))
+        unfinished = await asyncio.to_thread(lambda: list(_unfinished(room.mirror, age, now)))
         for entry in unfinished:
             await room.writer.placer.delete(entry.memory)
         if unfinished:
@@ -90,23 +93,29 @@ async def maintain(room: Room, api: Api, request: Maintain) -> MaintainReceipt:
     return MaintainReceipt(done=tuple(done))
 
 
-def _unfinished(mirror: Mirror, *, repair: bool) -> Iterator[Entry]:
-    """Yield memories of batches that never got a log; without ``repair`` only old ones."""
+def _unfinished(mirror: Mirror, age: timedelta, now: datetime | None) -> Iterator[Entry]:
+    """Yield memories of batches that have had no log for so long, by the server's clock.
+
+    Only those with an id of ours: the log of such a batch was looked for by its id as well, not in lists
+    alone.
+    """
     entries = mirror.entries()
     counted = {memory for entry in entries if entry.log is not None for _, _, memory in entry.log.made}
     times = [time for entry in entries if (time := _time(entry.created)) is not None]
-    latest = max(times, default=None)
+    latest = max([*times, now] if now is not None else times, default=None)
     for entry in entries:
         if entry.row is None or entry.log is not None or entry.memory in counted:
             continue
+        if entry.memory != memory_id(mirror.store, entry.space, entry.commit, entry.item):
+            continue
         created = _time(entry.created)
-        if repair or (created is not None and latest is not None and latest - created > _UNFINISHED):
+        if created is not None and latest is not None and latest - created > age:
             yield entry
 
 
-def _time(text: str) -> datetime | None:
+def _time(text: Any) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+    except (TypeError, ValueError):
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

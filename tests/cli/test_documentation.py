@@ -89,11 +89,14 @@ def test_the_example_of_the_readme_prints_what_it_says(cli, tmp_path):
 
 def test_the_settings_of_the_readme_are_settings(cli, tmp_path):
     blocks = fenced(README, "toml")
-    assert [len(text.splitlines()) for text in blocks] == [5, 1]
+    assert [len(text.splitlines()) for text in blocks] == [5, 1, 3]
     file = tmp_path / "rawthink.toml"
-    file.write_text("".join(reversed(blocks)), encoding="utf-8")
+    file.write_text(blocks[1] + blocks[0], encoding="utf-8")
     tomllib.loads(file.read_text(encoding="utf-8"))
     assert cli("--config", file, "record", "soup", "hot", "--type", "thing", "--domain", "cooking").code == 0
+    file.write_text(blocks[2], encoding="utf-8")
+    named = cli("--config", file, "providers", "lancedb").out
+    assert "uri" in named
 
 
 def test_the_readme_names_every_command():

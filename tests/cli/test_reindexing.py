@@ -77,3 +77,18 @@ def test_vectors_are_made_for_what_was_written_without_an_embedder(cli, vault):
     assert "by offline (384 numbers each)" in " ".join(told.split())
     words = cli("search", "herons")
     assert "words only" in words.out
+
+
+def test_a_full_run_erases_what_ended_with_its_file_and_a_plain_one_does_not(cli, vault):
+    (vault / "sessions" / "bad.md").unlink()
+    cli("reindex")
+    (vault / "qnotes" / "n.md").unlink()
+    log = vault / ".rawthink" / "passages.jsonl"
+    assert "0 passages added, 1 ended" in cli("reindex").out
+    assert b"herons" in log.read_bytes()
+    assert cli("reindex", "--full").code == 0
+    assert b"herons" not in log.read_bytes()
+    assert "蓝绿部署" in cli("search", "部署方案").out
+    (vault / "qnotes" / "n.md").write_text("herons stand still")
+    assert "1 passage added, 0 ended" in cli("reindex").out
+    assert "herons" in cli("search", "herons").out

@@ -230,3 +230,46 @@ def test_an_entity_is_named_by_its_id_too(cache):
     entity = cache("show", "api/cache", "--json").json["entities"][0]["id"]
     assert cache("record", entity, "said by id").code == 0
     assert "said by id" in texts(cache, "api/cache")
+
+
+# --- names that look like ids -------------------------------------------------------------------
+
+LIKE_AN_ID = "6F9619FF-8b86-4d01-b42d-00cf4fc964ff"
+
+
+def test_an_entity_whose_name_looks_like_an_id_is_recorded_shown_told_of_and_revised(cli):
+    answer = cli("record", LIKE_AN_ID, "--type", "artifact", "--domain", "software", "is a build")
+    assert answer.code == 0, answer.err
+    assert cli("record", LIKE_AN_ID, "is green").code == 0
+    for verb in ("show", "history"):
+        answer = cli(verb, LIKE_AN_ID)
+        assert answer.code == 0, answer.err
+        assert "is a build" in answer.out
+        assert "is green" in answer.out
+    answer = cli("revise", LIKE_AN_ID, "is green", "--to", "is red")
+    assert answer.code == 0, answer.err
+    answer = cli("revise", LIKE_AN_ID, "--field", "domain=music")
+    assert answer.code == 0, answer.err
+    shown = cli("show", LIKE_AN_ID, "--json").json
+    assert [entity["domain"] for entity in shown["entities"]] == ["music"]
+    assert {said["text"] for said in shown["observations"]} == {"is a build", "is red"}
+    assert cli("show", "0b0b0b0b-0000-4000-8000-000000000000").code == 3
+
+
+def test_an_id_comes_before_a_name_and_names_no_second_entity(cli):
+    cli("record", "api/cache", "--type", "artifact", "--domain", "software", "is read-through")
+    (entity,) = cli("show", "api/cache", "--json").json["entities"]
+    answer = cli("record", entity["id"].upper(), "--epistemic", "hypothesis", "is fast")
+    assert answer.code == 0, answer.err
+    assert cli("record", entity["id"], "is small").code == 0
+    answer = cli("revise", entity["id"], "--field", "domain=music")
+    assert answer.code == 0, answer.err
+    shown = cli("show", entity["id"], "--json").json
+    assert [(e["name"], e["domain"], e["epistemic"]) for e in shown["entities"]] == [
+        ("api/cache", "music", "hypothesis")
+    ]
+    assert {said["text"] for said in shown["observations"]} == {"is read-through", "is fast", "is small"}
+    (said,) = [said for said in shown["observations"] if said["text"] == "is small"]
+    assert "is small" in cli("show", said["id"].upper()).out
+    assert "--id" in cli("revise", entity["id"], "is huge").err
+    assert "is small" in cli("history", said["id"]).out

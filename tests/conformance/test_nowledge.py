@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import subprocess
 import sys
@@ -57,6 +58,9 @@ class _OnEmulator(ProviderConformance):
             switches.post("/add_space", json={"space_id": "others"}).raise_for_status()
         self.urls = {}
         self.url = server
+        gc.freeze()  # a thousand requests take seconds: the loop is not to wait for pytest's own garbage
+        yield
+        gc.unfreeze()
 
     def make_provider(self, world):
         settings = {

@@ -160,6 +160,13 @@ def _written(path: Path) -> bytes:
     return b"".join(pieces)
 
 
+def spoil(file: Path) -> None:
+    """Damage what lies in a file of vectors so that it opens, and can't be read."""
+    content = file.read_bytes()
+    size = int.from_bytes(content[16:18], "big")
+    file.write_bytes(content[: 5 * size] + b"\xff" * (len(content) - 5 * size))
+
+
 # --- processes ----------------------------------------------------------------------------------
 
 

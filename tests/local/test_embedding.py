@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
 from rawthink_conformance.toys import ToyEmbedder
-from rawthink_core import asking, embedding_queue
+from rawthink_core import asking
 from rawthink_core.embedders import auto
 from rawthink_core.embedders.ollama import OllamaSettings
 from rawthink_core.embedding import EmbedderPlugin
-from rawthink_core.embedding_queue import _ROUND
 from rawthink_core.errors import BackendUnavailable, EmbedderMismatch
+from rawthink_local import embedding, vectorfile
+from rawthink_local.embedding import _ROUND
 from rawthink_local.vectors import read_model
 
-from .house import RULES, finds, memory_at, note, row, store_at, thing
+from .house import RULES, finds, memory_at, note, row, spoil, store_at, thing
 
 pytestmark = pytest.mark.asyncio
 
@@ -25,7 +29,7 @@ pytestmark = pytest.mark.asyncio
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Wait for what takes a moment, however busy the machine; nobody has asked anything before."""
-    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 5.0)
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 5.0)
     asking._asked_lately._vectors.clear()
 
 
@@ -70,7 +74,7 @@ async def test_what_was_just_written_is_found_by_its_meaning(tmp_path):
 
 
 async def test_a_slow_embedder_holds_nobody_up_and_the_rest_follows(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 0.25)
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
     slow = Slow(0.6)
     async with memory_at(tmp_path, embedder=slow) as memory:
         began = time.monotonic()
@@ -185,7 +189,7 @@ async def test_a_long_text_is_found_by_any_of_its_windows(tmp_path):
 
 
 async def test_closing_does_not_wait_for_an_embedder_that_hangs(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 0.25)
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
 
     class Hanging(Slow):
         async def open(self):
@@ -254,3 +258,191 @@ async def test_making_vectors_anew_needs_an_embedder_that_answers_and_else_chang
     async with memory_at(tmp_path, embedder=Slow()) as memory:
         assert await finds(memory, "feline") == ["a kitten sleeps"]
         assert not memory.provider._embedding.embedder.asked, "nothing was embedded again"
+
+
+# --- what goes wrong ----------------------------------------------------------------------------
+
+
+def vectors_file(root):
+    return root / "vault" / ".rawthink" / "vectors.sqlite"
+
+
+async def recovered(memory, words, seconds=15):
+    """Return the page of a search once it goes by meaning too, and finds something."""
+    end = time.monotonic() + seconds
+    while (page := await memory.search(words)).degraded or not page.items:
+        assert time.monotonic() < end, page
+        await asyncio.sleep(0.05)
+    return page
+
+
+@pytest.mark.parametrize("index", ["kept", "deleted"])
+async def test_a_damaged_file_of_vectors_is_made_again_by_the_next_process(tmp_path, index):
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        await say(memory, "a kitten sleeps")
+        assert await finds(memory, "feline")
+    vectors_file(tmp_path).write_bytes(b"junk" * 3000)
+    if index == "deleted":
+        shutil.rmtree(tmp_path / "cache")
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        assert await finds(memory, "kitten") == ["a kitten sleeps"]
+        await say(memory, "a cat purrs")
+        await settled(memory)
+        assert set(await finds(memory, "feline")) == {"a kitten sleeps", "a cat purrs"}
+
+
+async def test_damage_met_while_open_makes_search_go_by_words_and_say_so_until_the_next_open(tmp_path):
+    with store_at(tmp_path) as store:
+        for number in range(_ROUND):
+            store.record(note("Pets", f"kitten number {number}"), RULES)
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        await finds(memory, "kitten")
+        await settled(memory)
+    shutil.rmtree(tmp_path / "cache")  # so that the index asks for every vector again
+    spoil(vectors_file(tmp_path))
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        for _ in range(2):
+            page = await memory.search("kitten", limit=100)
+            assert len(page.items) == 100
+            assert "found by words only: the kept vectors in" in page.degraded
+            assert "are damaged" in page.degraded
+        receipt = await say(memory, "a cat purrs")
+        assert receipt.pending_embeddings == 2
+        assert [hit.text for hit in (await memory.search("purrs")).items] == ["a cat purrs"]
+        told = row(await memory.health(), "vectors")
+        assert (told.status, "are damaged" in told.detail) == ("warn", True)
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        await memory.search("kitten")
+        await settled(memory, 40)
+        assert "a cat purrs" in await finds(memory, "feline")
+        assert row(await memory.health(), "vectors").status == "ok"
+
+
+async def test_a_file_of_vectors_that_is_held_costs_the_meaning_only_while_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(vectorfile, "_BUSY_SECONDS", 0.05)
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        await say(memory, "a kitten sleeps")
+        await finds(memory, "feline")
+    with closing(sqlite3.connect(vectors_file(tmp_path), isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        before = vectors_file(tmp_path).stat()
+        again = Slow()
+        async with memory_at(tmp_path, embedder=again) as memory:
+            page = await memory.search("kitten")
+            assert [hit.text for hit in page.items] == ["a kitten sleeps"]
+            assert "words only" in page.degraded
+            assert "locked" in page.degraded
+            (gone,) = [hit.id for hit in page.items]
+            holder.execute("COMMIT")
+            holder.close()
+            page = await recovered(memory, "feline")
+            assert [hit.id for hit in page.items] == [gone]
+            assert not again.asked, "its vectors were there all the time"
+            assert vectors_file(tmp_path).stat().st_ino == before.st_ino
+
+
+async def test_forgetting_goes_through_though_the_vectors_are_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(vectorfile, "_BUSY_SECONDS", 0.05)
+    async with memory_at(tmp_path, embedder=Slow()) as memory:
+        await say(memory, "a kitten sleeps")
+        (gone,) = [hit.id for hit in (await memory.search("kitten")).items]
+        with closing(sqlite3.connect(vectors_file(tmp_path), isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            receipt = await memory.forget(ids=[gone])
+        assert receipt.ids == (gone,)
+        (place,) = [place for place in receipt.places if place.place == "kept vectors"]
+        assert place.outcome == "pending"
+        assert "locked" in place.note
+
+
+async def test_a_plugin_that_fails_in_its_own_way_is_logged_once_and_tried_again(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(embedding, "_SHORTEST", 0.01)
+    monkeypatch.setattr(embedding, "_LONGEST", 0.02)
+
+    class Odd(Slow):
+        odd, tries = True, 0
+
+        async def embed_passages(self, texts):
+            self.tries += 1
+            if self.odd:
+                raise ValueError("no such axis")
+            return await super().embed_passages(texts)
+
+    odd = Odd()
+    caplog.set_level(logging.INFO, logger="rawthink.local")
+    async with memory_at(tmp_path, embedder=odd) as memory:
+        assert (await say(memory, "a kitten sleeps")).status == "stored"
+        await memory.search("kitten")
+        end = time.monotonic() + 15
+        while odd.tries < 5:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.01)
+        assert memory.provider._embedding.problem == "ValueError: no such axis"
+        traced = [record for record in caplog.records if record.exc_info]
+        assert len(traced) == 1
+        assert traced[0].exc_info[0] is ValueError
+        odd.odd = False
+        await settled(memory)
+        page = await recovered(memory, "feline")
+        assert [hit.text for hit in page.items] == ["a kitten sleeps"]
+
+
+async def test_a_plugin_that_fails_to_open_in_its_own_way_is_opened_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding, "_SHORTEST", 0.01)
+
+    class Odd(Slow):
+        tries = 0
+
+        async def open(self):
+            self.tries += 1
+            if self.tries < 3:
+                raise KeyError("weights")
+            await super().open()
+
+        async def close(self):
+            raise RuntimeError("already gone")
+
+    async with memory_at(tmp_path, embedder=Odd()) as memory:
+        await say(memory, "a kitten sleeps")
+        page = await recovered(memory, "feline")
+        assert [hit.text for hit in page.items] == ["a kitten sleeps"]
+
+
+class Waiting(Slow):
+    """Waits in the middle of its work until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def embed_passages(self, texts):
+        self.begun.set()
+        await self.go.wait()
+        return await super().embed_passages(texts)
+
+
+@pytest.mark.parametrize("when", ["just written", "worked off"])
+async def test_a_text_that_is_forgotten_while_it_is_embedded_leaves_no_vector(tmp_path, monkeypatch, when):
+    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.2)
+    if when == "worked off":
+        with store_at(tmp_path) as store:
+            store.record(note("Pets", "a kitten sleeps", "the automobile is red"), RULES)
+    embedder = Waiting()
+    async with memory_at(tmp_path, embedder=embedder) as memory:
+        await memory.provider._embedding.ready(5)
+        if when == "just written":
+            await say(memory, "a kitten sleeps", "the automobile is red")
+        page = await memory.search("kitten")
+        await asyncio.wait_for(embedder.begun.wait(), 10)
+        await memory.forget(ids=[page.items[0].id])
+        embedder.go.set()
+        await memory.search("automobile")
+        await settled(memory)
+        kept = memory.provider._parts.search.kept
+        assert "a kitten sleeps" in embedder.asked
+        assert kept.of("a kitten sleeps") is None
+        assert kept.of("the automobile is red")
+        assert (await finds(memory, "vehicle"))[0] == "the automobile is red"

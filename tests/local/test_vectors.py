@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rawthink_core.errors import BackendUnavailable
+from rawthink_local import vectorfile
+from rawthink_local.vectorfile import VectorsDamaged, VectorsUnusable
 from rawthink_local.vectors import (
     Kept,
     Model,
@@ -18,6 +22,8 @@ from rawthink_local.vectors import (
     read_model,
     settle_model,
 )
+
+from .house import spoil
 
 ONE = Model("toy", "toy; 2", 2)
 OTHER = Model("other", "other; 3", 3)
@@ -70,10 +76,100 @@ def test_forgetting_a_text_deletes_its_vectors_of_every_model(kept, tmp_path):
     assert not forget_vectors(tmp_path / "nowhere", ["one"])
 
 
-def test_a_file_that_is_no_database_says_what_to_do(tmp_path):
-    (tmp_path / "vectors.sqlite").write_bytes(b"junk" * 5000)
-    with pytest.raises(BackendUnavailable, match="may be deleted"):
-        Kept(tmp_path, ONE)
+@pytest.mark.parametrize("how", ["garbage", "cut short", "a head of another", "tables of another"])
+def test_a_damaged_file_is_dropped_when_it_is_opened(tmp_path, caplog, how):
+    file = tmp_path / "vectors.sqlite"
+    made = Kept(tmp_path, ONE)
+    made.put({f"text {n}": [[1.0, 0.0]] * 9 for n in range(500)})
+    made.close()
+    content = file.read_bytes()
+    match how:
+        case "garbage":
+            file.write_bytes(b"junk" * 5000)
+        case "cut short":
+            file.write_bytes(content[: len(content) // 2])
+        case "a head of another":
+            file.write_bytes(b"\1" * 100 + content[100:])
+        case "tables of another":
+            file.unlink()
+            with closing(sqlite3.connect(file)) as db:
+                db.execute("CREATE TABLE vectors (something)")
+    caplog.set_level(logging.WARNING, logger="rawthink.local")
+    made = Kept(tmp_path, ONE)
+    assert made.problem is None
+    assert made.of("text 1") is None
+    made.put({"text 1": [[1.0, 0.0]]})
+    assert made.count() == 1
+    assert "dropped" in caplog.text
+    made.close()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_damage_that_is_met_later_is_said_and_mended_at_the_next_open(tmp_path):
+    made = Kept(tmp_path, ONE)
+    made.put({f"text {n}": [[1.0, 0.0]] * 9 for n in range(500)})
+    made.close()
+    spoil(tmp_path / "vectors.sqlite")
+    made = Kept(tmp_path, ONE)
+    assert made.problem is None
+    with pytest.raises(VectorsDamaged, match="are damaged"):
+        made.missing(f"text {n}" for n in range(500))
+    assert "after the next open" in made.problem
+    with pytest.raises(VectorsDamaged):
+        made.retry()
+    with pytest.raises(VectorsUnusable):
+        made.put({"new": [[1.0, 0.0]]})
+    made.close()
+    for _ in range(2):
+        made = Kept(tmp_path, ONE)
+        assert made.problem is None
+        made.put({f"text {n}": [[1.0, 0.0]] for n in range(500)})  # dropped once, not at every open
+        assert made.count() == 500
+        made.close()
+
+
+def test_a_vector_of_another_length_is_damage(kept):
+    kept.put({"one": [[1.0, 0.0]]})
+    kept._db.execute("UPDATE vectors SET data = x'00'")
+    with pytest.raises(VectorsDamaged):
+        kept.of("one")
+
+
+def test_a_file_that_is_held_or_closed_to_us_is_left_alone_until_it_can_be_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(vectorfile, "_BUSY_SECONDS", 0.05)
+    made = Kept(tmp_path, ONE)
+    made.put({"one": [[1.0, 0.0]]})
+    made.close()
+    file = tmp_path / "vectors.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        made = Kept(tmp_path, ONE)
+        assert "locked" in made.problem
+        for ask in (lambda: made.of("one"), made.retry, lambda: forget_vectors(tmp_path, ["two"])):
+            with pytest.raises(VectorsUnusable, match="locked"):
+                ask()
+    made.retry()
+    assert made.problem is None
+    assert made.of("one") == [(1.0, 0.0)]
+    made.close()
+    file.rename(tmp_path / "elsewhere")
+    file.mkdir()  # what nobody can open, root neither
+    made = Kept(tmp_path, ONE)
+    assert "unable to open" in made.problem
+    assert file.is_dir()
+    file.rmdir()
+    (tmp_path / "elsewhere").rename(file)
+    made.retry()
+    assert made.of("one") == [(1.0, 0.0)]
+    made.close()
+
+
+def test_forgetting_deletes_a_damaged_file_as_a_whole(tmp_path):
+    file = tmp_path / "vectors.sqlite"
+    file.write_bytes(b"junk" * 5000)
+    assert forget_vectors(tmp_path, ["one"])
+    assert not file.exists()
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), max_size=3), st.text(max_size=9))

@@ -112,14 +112,16 @@ async def test_upkeep_deletes_what_was_never_finished_and_nothing_that_is_under_
             with pytest.raises(Exception, match="don't count yet"):
                 await memory.record(entities=[thing("Half"), thing("Other half"), thing("Third half")])
             held = len(server.memories())
+            for repair in (False, True):
+                await memory.maintain(repair=repair)
+                assert len(server.memories()) == held
+            server.advance(600)
             await memory.maintain()
             assert len(server.memories()) == held
-            server.advance(7200)
-            await memory.record(passages=[{"session": "s", "text": "later"}])
-            receipt = await memory.maintain()
+            receipt = await memory.maintain(repair=True)
             assert any("never finished" in line for line in receipt.done)
             assert kinds(server).count("entity") == 1
-            assert len(await said(memory)) == 3
+            assert len(await said(memory)) == 2
 
 
 async def test_health_asks_and_changes_nothing(tmp_path):
