@@ -1,14 +1,17 @@
-"""How the LanceDB provider does: ``python bench/lance_store.py [--only record,search,small,together,copy,agree]``.
+"""How the LanceDB provider does: ``python bench/lance_store.py [--only record,search,…]``.
 
 ``record`` and ``search`` at several sizes, ``small`` the curve of disk and latency over many small writes,
-``together`` eight processes on one store, ``copy`` from the local provider, ``agree`` how often the first hit
-is that of the local provider (XQuAD in the folder ``--data``). (Not ``lancedb.py`` or ``lance.py``: those would hide libraries.)
+``together`` eight processes on one store, ``copy`` from the local provider, ``agree`` how often the first
+hit is that of the local provider (XQuAD in the folder ``--data``). It is not called ``lancedb.py``, which
+would hide the library.
 """
 
+# ruff: noqa: ASYNC110, ASYNC240, D102 - a benchmark waits and looks at files; the protocol documents its embedder
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import resource
@@ -25,7 +28,6 @@ import numpy as np
 from made import SPACE, Texts, commits, make_store
 from speed import machine, timed
 
-from rawthink_core.commits import Commit
 from rawthink_core.embedding import KeptVectors
 from rawthink_core.memory import Memory
 from rawthink_core.operations import Scope
@@ -37,6 +39,8 @@ from rawthink_local.settings import LocalSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rawthink_core.commits import Commit
 
 RECORDS, SEARCHES, WRITERS = 200, 100, 8
 DIMENSIONS = 384
@@ -94,7 +98,7 @@ async def opened(folder: Path, embedder: Any = None, **settings: Any) -> Memory:
 
 
 async def fill(memory: Memory, observations: int, embedder: Made | None = None) -> float:
-    """Restore made commits with so many observations, three an entity, and wait for the index; return seconds."""
+    """Restore so many observations, three an entity, and wait until they are found; return seconds."""
     piece: list[Commit] = []
     start = time.perf_counter()
     for commit in commits(observations // 3):
@@ -214,7 +218,7 @@ def together(root: Path, each: int) -> None:
             times += told["times"]
             ids.append(told["ids"])
         print(f"\ntogether, {what}: {WRITERS} processes, {each} writes each, one store\n  {quantiles(times)}")
-        asyncio.run(_checked(folder, what, ids, each))
+        asyncio.run(_checked(folder, what, ids))
 
 
 async def child(folder: Path, what: str, name: str, each: int) -> None:
@@ -244,17 +248,15 @@ async def _revise(memory: Memory, number: int, name: str, times: list[float]) ->
         observations=[{"entity": subject, "text": "the belief"}],
     )
     start = time.perf_counter()
-    try:
+    with contextlib.suppress(AlreadyRevised):
         await memory.revise(
             [{"entity": subject, "text": "the belief"}], successor={"text": f"as {name} has it"}
         )
-    except AlreadyRevised:
-        pass
     times.append(time.perf_counter() - start)
     return []
 
 
-async def _checked(folder: Path, what: str, ids: list[list[str]], each: int) -> None:
+async def _checked(folder: Path, what: str, ids: list[list[str]]) -> None:
     memory = await opened(folder)
     items, cursor = [], None
     while True:
@@ -295,7 +297,8 @@ async def copy(root: Path, size: int) -> None:
     whole = time.perf_counter() - start
     print(
         f"\ncopy: {report.restored:,} commits, {size:,} observations local to lancedb: {size / took:,.0f}/s; "
-        f"index built {size / whole:,.0f}/s; peak RSS {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+        f"index built {size / whole:,.0f}/s; peak RSS "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
     )
     await source.close()
     await target.close()
@@ -322,7 +325,8 @@ async def agree(root: Path, data: Path) -> None:
             each = (time.perf_counter() - start) / len(questions) * 1e3
             right = sum(bool(h) and h[0].session in w for h, (_, w) in zip(hits, questions, strict=True))
             print(
-                f"  {path.stem} {name:8} first hit right {right / len(questions):.4f}   {each:.1f} ms a question"
+                f"  {path.stem} {name:8} first hit right {right / len(questions):.4f}   "
+                f"{each:.1f} ms a question"
             )
             found.append([hit[0].id if hit else "" for hit in hits])
             await memory.close()

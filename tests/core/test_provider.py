@@ -116,7 +116,7 @@ def test_the_base_has_every_verb_of_the_contract() -> None:
     verbs = {
         name for name, verb in vars(Provider).items() if inspect.isfunction(verb) and not name.startswith("_")
     }
-    assert verbs - set(REQUESTS) == {"open", "close", "export", "health"}
+    assert verbs - set(REQUESTS) == {"open", "close", "export", "health", "kept_vectors"}
     for name in verbs:
         ours, theirs = (
             inspect.signature(getattr(BaseProvider, name)),
