@@ -106,7 +106,7 @@ class Kept:
         self.problem = str(error)
         if isinstance(error, VectorsDamaged) and not self._damaged:
             self._damaged = True
-            pass
+            note_damage(self.file, self._place)
 
     def retry(self) -> None:
         """See whether the file can be used again. Raises VectorsUnusable where not."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rawthink_core.clock import ManualClock
+from rawthink_core.commits import Commit
 from rawthink_core.memory import Memory
 from rawthink_local.restoring import restore
 
@@ -113,6 +114,19 @@ async def test_what_the_journal_speaks_of_too_is_left_alone(tmp_path):
         file(memory, "b.md")
         await memory.maintain()
         assert [item.text for item in await everything(memory, items=["passage"])] == ["in both"]
+
+
+async def test_what_ended_in_both_files_is_left_alone(tmp_path):
+    async with memory_at(tmp_path) as memory:
+        (said,) = file(memory, "a.md", "in both")
+        file(memory, "a.md")
+        await memory.record(entities=[thing("Redis")])
+        made, ended, other = opened(memory).commits(SPACE)
+        again = Commit("again", other.at, SPACE, (*other.rows, *ended.rows))
+        restore(opened(memory), SPACE, [again])  # of several kinds, so it goes into the journal
+        assert (await memory.maintain()).done == ()
+        assert [commit.id for commit in commits_in(passages_file(tmp_path))] == [made.id, ended.id]
+        assert active(opened(memory), said) == set()
 
 
 async def test_an_export_of_before_brings_nothing_back(tmp_path):
