@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from rawthink_conformance.listing import listing
 from rawthink_core import config, plugins
+from rawthink_lancedb.settings import LanceSettings
 from rawthink_local.settings import LocalSettings
 from rawthink_nowledge.settings import NowledgeSettings
 
@@ -39,6 +40,7 @@ def test_every_setting_is_in_the_operators_table_with_its_description():
         )
     )
     wanted = settings_of(config.Settings) | settings_of(LocalSettings, "providers.local.")
+    wanted |= settings_of(LanceSettings, "providers.lancedb.")
     wanted |= settings_of(NowledgeSettings, "providers.nowledge.")
     assert {key: text.strip() for key, text in table.items()} == wanted
 
