@@ -120,7 +120,7 @@ async def test_no_secret_is_in_an_error_a_health_report_or_the_settings(tmp_path
     ],
 )
 def test_what_the_engine_says_becomes_an_error_of_ours(said, kind):
-    noise = f"{said}, location: Location {{ file: /root/.cargo/registry/x.rs }} key={SECRET}"
+    noise = f"{said}, location: Location {{ file: /build/.cargo/x.rs }} key={SECRET}"
     error = explained("reading", "s3://b/p", RuntimeError(noise), [SECRET])
     assert type(error) is kind
     assert "s3://b/p" in str(error)
