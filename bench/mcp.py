@@ -256,6 +256,10 @@ def questions(run: Run, sample: Sample, client: Client, parts: list[Part]) -> No
         at = source.randrange(len(words) - WORDS_A_QUESTION)
         search = partial(client.call, "search_thoughts", query=" ".join(words[at : at + WORDS_A_QUESTION]))
         found += part.session in clock(sample.times["search_thoughts"], search, counts=counts)
+        known = sample.times[
+            "search_thoughts, vector known"
+        ]  # by who keeps the vectors of the last questions
+        clock(known, search, counts=counts)
         asked += 1
     if found < FOUND * asked:
         raise SystemExit(f"only {found} of {asked} searches found the session that their words are from")

@@ -26,7 +26,7 @@ from rawthink_core.ranking import (
     scale_of,
     spread,
 )
-from rawthink_core.retrieval import Retrieval, Retrieved, seats_of
+from rawthink_core.retrieval import Retrieval, Retrieved, Terms, seats_of
 from rawthink_core.selection import Selection, owner_of, text_of
 from rawthink_core.text import content_tokens, document_vector, text_tokens
 
@@ -41,7 +41,6 @@ NEVER = 2.0  # no cosine is as high
 _TIE = 1e-6
 _READ = 1 << 14  # characters of the best hit that are compared with the question
 _NOBODY = frozenset({"user", "用户"})  # what speakers are called whose name is not known
-_NONE = Retrieved((), {})
 
 
 @dataclass(slots=True)
@@ -77,7 +76,7 @@ class Search:
     query: SearchQuery
     chosen: Selection
     store: Retrieval
-    terms: tuple[list[int], list[float]]
+    terms: Terms
     now: datetime
     asked: Asked | None
     fusion: Fusion
@@ -87,8 +86,8 @@ class Search:
     def find(self, depth: int, enough: int) -> Found:
         """Retrieve, fuse, let neighbours support each other, and order as many hits as are enough."""
         asked, chosen, query = self.asked, self.chosen, self.query
-        lexical = self.store.lexical(self.terms, chosen, depth) if self.terms[0] else _NONE
-        dense = self.store.dense(asked.vector, chosen, depth) if asked is not None else _NONE
+        vector = None if asked is None else asked.vector
+        lexical, dense = self.store.retrieve(self.terms, vector, chosen, depth)
         found = Found(lexical, dense, dict(dense.items))
         base = self._fused(found, depth)
         early = self._early(found, base)

@@ -5,7 +5,7 @@ A provider implements `Retrieval` over one space; `searching.answer` does the re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from rawthink_core.ranking import Place
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
+
+
+Terms: TypeAlias = "tuple[list[int], list[float]]"
+"""Core's terms of a question, with their weights: see `text.query_vector`."""
 
 
 class Seat(NamedTuple):
@@ -35,17 +39,20 @@ class Retrieved(NamedTuple):
     seats: Mapping[str, Seat] | None = None
 
 
+NOTHING = Retrieved((), {})
+
+
 class Retrieval(Protocol):
     """What `answer` asks of a store. Every method sees one space only and applies filters before top-k."""
 
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by BM25 over core's terms, with statistics of this space alone."""
-        ...
+    def retrieve(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[Retrieved, Retrieved]:
+        """Return the best items by their words, and the best by what they mean.
 
-    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by cosine. What is embedded in windows counts once, with its best window.
-
-        Asked only where `answer` was given a vector. What has no vector yet is not in the list.
+        By words: BM25 over core's terms, with statistics of this space alone; nothing for no terms. By
+        meaning: cosine; what is embedded in windows counts once, with its best window, what has no vector
+        yet is not in the list, and no vector finds nothing.
         """
         ...
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rawthink_conformance.meaning import Windows, nearness
 from rawthink_core import ranking, searching
 from rawthink_core.graph import Facts, Needs
+from rawthink_core.retrieval import NOTHING, Retrieved, Terms
 from rawthink_core.rows import State, ends_of
-from rawthink_core.searching import Retrieved, text_of
+from rawthink_core.searching import text_of
 from rawthink_core.selection import SEARCHABLE
 from rawthink_core.text import document_vector, same_text
 
@@ -82,7 +83,14 @@ class Everything:
         self._used = used
         self._vectors = vectors
 
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+    def retrieve(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[Retrieved, Retrieved]:
+        """Return both lists."""
+        words = self.lexical(terms, chosen, depth) if terms[0] else NOTHING
+        return words, self.dense(vector, chosen, depth) if vector is not None else NOTHING
+
+    def lexical(self, terms: Terms, chosen: Selection, depth: int) -> Retrieved:
         """Score everything, then take the best."""
         documents = self.documents()
         frequency: defaultdict[int, int] = defaultdict(int)

@@ -225,6 +225,8 @@ def _cut(text: str, most: int) -> str:
     """Return the beginning of a text, at most so long, that splits no character that a reader sees."""
     if len(text) <= most:
         return text
+    if text[most - 2 : most].isascii() and text[most - 2 : most] != "\r\n":  # nothing joins the two
+        return text[: most - 1].rstrip() + CUT
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms to import; most texts need no cut
 
     kept = most - 1

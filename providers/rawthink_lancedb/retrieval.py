@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rawthink_core.retrieval import NOTHING
 from rawthink_lancedb.matching import by_meaning, by_words
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.activity import Activity
     from rawthink_core.ranking import Place
-    from rawthink_core.retrieval import Retrieved
+    from rawthink_core.retrieval import Retrieved, Terms
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_lancedb.index import Index
@@ -27,13 +28,12 @@ class Retrieval:
         self._view = view
         self._activity = activity
 
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by BM25."""
-        return by_words(self._index, terms, chosen, depth)
-
-    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by cosine, each by the nearest of its windows."""
-        return by_meaning(self._index, vector, chosen, depth)
+    def retrieve(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[Retrieved, Retrieved]:
+        """Return the best items by BM25, and by cosine, each by the nearest of its windows."""
+        words = by_words(self._index, terms, chosen, depth) if terms[0] else NOTHING
+        return words, by_meaning(self._index, vector, chosen, depth) if vector is not None else NOTHING
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""

@@ -180,6 +180,20 @@ class EdgeIndex:
         asked = engine.Query.Nearest(list(vector), using=DENSE)
         return self._query(asked, engine.SearchParams(), space, filters, limit, places=places)
 
+    def both(
+        self,
+        terms: Terms,
+        vector: Sequence[float],
+        *,
+        space: str,
+        filters: Sequence[FieldFilter] = (),
+        limit: int,
+        places: bool = True,
+    ) -> tuple[list[Match], list[Match]]:
+        """Return what `search` finds and what `nearest` finds."""
+        words = self.search(terms, space=space, filters=filters, limit=limit, places=places)
+        return words, self.nearest(vector, space=space, filters=filters, limit=limit, places=places)
+
     def _query(
         self, asked: Any, params: Any, space: str, filters: Sequence[FieldFilter], limit: int, *, places: bool
     ) -> list[Match]:

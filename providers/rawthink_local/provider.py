@@ -255,8 +255,8 @@ class LocalProvider(BaseProvider):
         self._opened  # noqa: B018 - before anything is embedded
         asked, why = await self._ask(query.text)
         page = await self._in_thread(self._search, query, asked, why)
-        if self._embedding is not None:
-            self._embedding.wake()  # the index is open now, and knows what waits
+        if self._embedding is not None and self._open_parts.search.news():
+            self._embedding.wake()  # the index is open, and knows what waits
         return page
 
     async def _ask(self, text: str) -> tuple[Asked | None, str | None]:

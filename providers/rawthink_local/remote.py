@@ -141,6 +141,20 @@ class RemoteIndex:
         params = self._models.SearchParams(exact=True)
         return self._query([list(vector)], DENSE, params, space, filters, limit, places=places)
 
+    def both(
+        self,
+        terms: Terms,
+        vector: Sequence[float],
+        *,
+        space: str,
+        filters: Sequence[FieldFilter] = (),
+        limit: int,
+        places: bool = True,
+    ) -> tuple[list[Match], list[Match]]:
+        """Return what `search` finds and what `nearest` finds."""
+        words = self.search(terms, space=space, filters=filters, limit=limit, places=places)
+        return words, self.nearest(vector, space=space, filters=filters, limit=limit, places=places)
+
     def _query(
         self,
         asked: Any,

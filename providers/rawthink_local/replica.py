@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rawthink_core.selection import Selection
-    from rawthink_local.fields import Match
+    from rawthink_local.fields import Match, Terms
     from rawthink_local.lookup import RowIndex
     from rawthink_local.places import Index, IndexPlace
     from rawthink_local.store import Store
@@ -244,23 +244,17 @@ class Replica:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def search(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> list[Match]:
-        """Return ids, scores and places, best first; nothing where the index is not open."""
-        if self._index is None:
-            return []
-        filters = filters_of(chosen)
-        return self._index.search(
-            terms, space=chosen.space, filters=filters, limit=depth, places=self._passages
-        )
-
-    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[Match]:
-        """Return ids, similarities and places, best first; nothing where the index is not open."""
-        if self._index is None:
-            return []
-        filters = filters_of(chosen)
-        return self._index.nearest(
-            vector, space=chosen.space, filters=filters, limit=depth, places=self._passages
-        )
+    def find(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[list[Match], list[Match]]:
+        """Return ids, scores and places by words, and by meaning, best first; nothing while not open."""
+        index = self._index
+        if index is None:
+            return [], []
+        space, filters, places = chosen.space, filters_of(chosen), self._passages
+        if vector is None:
+            return index.search(terms, space=space, filters=filters, limit=depth, places=places), []
+        return index.both(terms, vector, space=space, filters=filters, limit=depth, places=places)
 
     def size(self) -> int:
         """Return the number of points, 0 while the index is not open."""

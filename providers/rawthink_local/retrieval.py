@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from rawthink_core.activity import Activity
+    from rawthink_core.retrieval import Terms
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_local.fields import Match
@@ -27,13 +28,12 @@ class Retrieval:
         self._view = view
         self._activity = activity
 
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by BM25."""
-        return _retrieved(self._index.search(terms, chosen, depth), chosen)
-
-    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by cosine, each by the nearest of its windows."""
-        return _retrieved(self._index.nearest(vector, chosen, depth), chosen)
+    def retrieve(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[Retrieved, Retrieved]:
+        """Return the best items by BM25, and by cosine, each by the nearest of its windows."""
+        words, near = self._index.find(terms, vector, chosen, depth)
+        return _retrieved(words, chosen), _retrieved(near, chosen)
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""

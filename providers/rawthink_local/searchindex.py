@@ -19,13 +19,13 @@ from rawthink_local.replica import Replica
 from rawthink_local.served import IndexLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from rawthink_core.clock import Clock
     from rawthink_core.selection import Selection
     from rawthink_core.upkeep import Check
-    from rawthink_local.fields import Match
+    from rawthink_local.fields import Match, Terms
     from rawthink_local.places import Build, IndexPlace
     from rawthink_local.store import Store
     from rawthink_local.vectors import Kept
@@ -54,6 +54,7 @@ class SearchIndex:
         self._replica = Replica(store, self._place, kept)
         self._builder: Build | None = None
         self._closed = False
+        self._news = True
         self._failures = 0  # searches that failed, one after the other
 
     # --- keeping up -----------------------------------------------------------------------------
@@ -86,9 +87,11 @@ class SearchIndex:
         mine = self._replica
         if not mine.opened:
             mine.open()
+            self._news = True
         mine.refresh()
         if mine.fits() and not mine.behind():
             return None
+        self._news = True
         with mine.turn() as ours:
             if not ours:
                 return f"index {mine.size()} of {self._store.index.born_count()}"
@@ -112,6 +115,7 @@ class SearchIndex:
                 return
             with mine.turn(wait=False) as ours:
                 if ours and mine.fits() and mine.behind() <= replica.BACKLOG:
+                    self._news = self._news or mine.behind() > 0
                     for _ in mine.apply():
                         pass
                     mine.tidy()
@@ -154,23 +158,19 @@ class SearchIndex:
 
     # --- searching ------------------------------------------------------------------------------
 
-    def search(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> list[Match]:
-        """Return ids, scores and places by words, best first; nothing while the index is being built.
+    def find(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[list[Match], list[Match]]:
+        """Return ids, scores and places by words, and by meaning where a vector is given, best first.
 
-        Raises Moved where the index was taken away since `catch_up`.
+        Nothing is found while the index is being built. Raises Moved where it was taken away since
+        `catch_up`.
         """
-        return self._asked(lambda: self._replica.search(terms, chosen, depth))
-
-    def nearest(self, vector: Sequence[float], chosen: Selection, depth: int) -> list[Match]:
-        """Return ids, similarities and places by meaning, best first. Raises Moved, as `search` does."""
-        return self._asked(lambda: self._replica.nearest(vector, chosen, depth))
-
-    def _asked(self, ask: Callable[[], list[Match]]) -> list[Match]:
         with self._lock:
             if not self._replica.opened and self._builder is None:
                 raise Moved
             try:
-                hits = ask()
+                hits = self._replica.find(terms, vector, chosen, depth)
             except (IndexDamaged, IndexLost) as error:
                 self._failures += 1
                 if self._failures > _FAILURES:
@@ -183,6 +183,12 @@ class SearchIndex:
                 raise Moved from error
             self._failures = 0
             return hits
+
+    def news(self) -> bool:
+        """Tell, once, whether there is anything in the index since it was last asked."""
+        with self._lock:
+            news, self._news = self._news, False
+            return news
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -118,6 +118,21 @@ class ServedIndex:
         found: list[Match] = self._call("nearest", list(vector), space, tuple(filters), limit, places)
         return found
 
+    def both(
+        self,
+        terms: Terms,
+        vector: Sequence[float],
+        *,
+        space: str,
+        filters: Sequence[FieldFilter] = (),
+        limit: int,
+        places: bool = True,
+    ) -> tuple[list[Match], list[Match]]:
+        """Return what `search` finds and what `nearest` finds, for one trip to the other process."""
+        asked = (terms, list(vector), space, tuple(filters), limit, places)
+        found: tuple[list[Match], list[Match]] = self._call("both", *asked)
+        return found
+
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         """Return space and id of points that wait for their vectors, at most so many."""
         found: list[tuple[str, str]] = self._call("waiting", limit)

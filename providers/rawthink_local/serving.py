@@ -18,6 +18,7 @@ from rawthink_core.errors import BackendUnavailable
 from rawthink_local.edge import EdgeIndex
 from rawthink_local.engine import IndexBusy
 from rawthink_local.files import explained, make_folder
+from rawthink_local.resident import let_go
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,7 @@ class _Server:
                     raise IndexBusy(f"The search index in {folder} is in use by another process")
                 time.sleep(0.02)
         self._index = EdgeIndex.open(folder, dimensions)
+        let_go(folder / "shard" / "wal")  # opening reads all of it, some 60 MB; nobody does again
         return self._index.marker()
 
     def search(
@@ -77,6 +79,17 @@ class _Server:
         self, vector: Sequence[float], space: str, filters: Sequence[FieldFilter], limit: int, places: bool
     ) -> list[Match]:
         return self._opened.nearest(vector, space=space, filters=filters, limit=limit, places=places)
+
+    def both(
+        self,
+        terms: Terms,
+        vector: Sequence[float],
+        space: str,
+        filters: Sequence[FieldFilter],
+        limit: int,
+        places: bool,
+    ) -> tuple[list[Match], list[Match]]:
+        return self._opened.both(terms, vector, space=space, filters=filters, limit=limit, places=places)
 
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         return self._opened.waiting(limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_core.retrieval import Retrieved
+from rawthink_core.retrieval import NOTHING, Retrieved
 from rawthink_nowledge.lexicon import passing
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.activity import Activity
     from rawthink_core.ranking import Place
+    from rawthink_core.retrieval import Terms
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
     from rawthink_nowledge.ledger import Ledger
@@ -33,17 +34,19 @@ class Retrieval:
         self._lexicon = lexicon
         self._activity = activity
         self._found = found
-        self._terms: list[int] = []
 
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-        """Return the best items by their words."""
-        self._terms = terms[0]
-        return self._lexicon.search(terms, self._ledger, chosen, depth)
+    def retrieve(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[Retrieved, Retrieved]:
+        """Return the best items by their words, and what the server found by its meaning alone.
 
-    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:  # noqa: ARG002 - the server was asked in words
-        """Return what the server found by its meaning alone, and the filters let pass."""
-        alone = (hit for hit in self._found if not self._lexicon.shares(hit[0], self._terms))
-        return Retrieved(passing(alone, self._ledger, chosen, depth))
+        The server was asked in words: ``vector`` only tells whether it was.
+        """
+        words = self._lexicon.search(terms, self._ledger, chosen, depth) if terms[0] else NOTHING
+        if vector is None:
+            return words, NOTHING
+        alone = (hit for hit in self._found if not self._lexicon.shares(hit[0], terms[0]))
+        return words, Retrieved(passing(alone, self._ledger, chosen, depth))
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""

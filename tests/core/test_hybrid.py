@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rawthink_core.clock import ManualClock
     from rawthink_core.operations import SearchPage
+    from rawthink_core.retrieval import Terms
     from rawthink_core.selection import Selection
 
 AT = "2026-01-01T00:00:00.000000Z"
@@ -56,11 +57,11 @@ class Shelf:
         shown = list(ranked[:depth])
         return Retrieved(shown, {item: Seat(Place(item, 0)) for item, _ in shown} if self.passages else {})
 
-    def lexical(self, terms: object, chosen: Selection, depth: int) -> Retrieved:
-        return self._listed(self.lexical_list, depth)
-
-    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
-        return self._listed(self.dense_list, depth)
+    def retrieve(
+        self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
+    ) -> tuple[Retrieved, Retrieved]:
+        near = self.dense_list if vector is not None else ()
+        return self._listed(self.lexical_list if terms[0] else (), depth), self._listed(near, depth)
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         self.looked += ids

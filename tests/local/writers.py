@@ -142,7 +142,7 @@ def found(store: Store, index: SearchIndex, words: str) -> bool:
     """Tell whether a search finds exactly these words."""
     assert index.catch_up() is None
     chosen = selection(SearchQuery(scope={"space": SPACE}, text=words))  # type: ignore[arg-type]
-    ids = [item for item, _, _ in index.search(query_vector(words), chosen, 20)]
+    ids = [item for item, _, _ in index.find(query_vector(words), None, chosen, 20)[0]]
     states = store.read(SPACE, lambda view: view.states(ids))
     return any(state.row.get("text") == words for state in states.values())
 
