@@ -57,12 +57,21 @@ async def search_thoughts(
         shown, more = hits[:limit], more or len(hits) > limit
         total = None if sifted else page.total
         sheet.always(_found(len(shown), total, "memory", query, page))
-        for number, hit in enumerate(shown, 1):
+        said = [hit for hit in shown if hit.item != "entity"]
+        for number, hit in enumerate(said, 1):
             if not sheet.add(*at.tell.hit(sheet, hit, f"{number}. {hit.score:.2f} ")):
-                sheet.left_out += len(shown) - number
+                sheet.left_out += len(said) - number
                 break
+        named = [hit for hit in shown if hit.item == "entity"]
+        if named:  # after what is said, which is what was asked for
+            sheet.add(f"By name: {', '.join(map(_name, named))}")
+        shown = [*said, *named]
     _close(sheet, page.degraded, more=more and bool(shown))
     return Told(sheet.text(), {"hits": shown, "query": query})
+
+
+def _name(hit: Hit) -> str:
+    return f"{one_line(hit.entity_name or '')} [{hit.id}]"
 
 
 def _overview(tell: Teller, sheet: Sheet, hits: Sequence[Hit], limit: int) -> tuple[list[Hit], bool]:

@@ -136,13 +136,11 @@ class Teller:
         return f"{said}, {item.status}{given_up}{until}{heir}{reason}"
 
     def hit(self, sheet: Sheet, found: Hit, lead: str) -> list[str]:
-        """Return the lines of something that a search found: where, what, and what became of it."""
+        """Return the lines of what a search found that somebody said: where, what, and what became of it."""
         if found.entity_name is not None:
             where = one_line(found.entity_name)
         else:
             where = f"session {one_line(found.session or '')}"
-        if found.item == "entity":
-            return [f"{lead}{where} (by name, {self.day(found.date)}) [{found.id}]"]
         facts = [one_line(found.speaker)] if found.speaker else []
         facts += [found.kind] if found.kind else _source(found.tags)
         facts += [self.day(found.date), *_tags(found.tags)]

@@ -48,6 +48,16 @@ async def test_a_search_finds_why_with_id_score_date_and_kind(connected):
     assert "More match" in told.text
 
 
+async def test_what_is_said_comes_before_what_is_only_called_so(connected):
+    async with connected() as tools:
+        await fill(tools)
+        told = await tools.search_thoughts(query="moon cache Redis", limit=20)
+    lines = told.text.splitlines()
+    assert re.fullmatch(rf"By name: (.+ {ID}, )*moon {ID}(, .+ {ID})*", lines[-1])
+    assert not any(re.match(r"\d+\. .* \(by name", line) for line in lines)
+    assert any("(note, " in line and "moon" in line for line in lines[:-1])
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
