@@ -2,7 +2,7 @@
 
 A provider author subclasses `BaseProvider`, declares `Capability` values in ``info``, and overrides the
 verbs that go with them; the conformance suite then says whether it is right. Guarantees in words stand
-in ``docs/contract.md``, each with the check that holds it.
+in ``docs/requirements.md``, each with the check that holds it; ``docs/writing-a-provider.md`` writes one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ class World:
     """What surrounds a provider: where it may put things, and what it asks instead of the machine.
 
     ``path`` is the store's place where its settings name none; ``cache`` and ``state`` are folders for
-    what can be derived again and for what belongs to this user alone. ``fusion`` is for `searching.answer`.
+    what can be derived again and for what belongs to this user alone: all stores share them, so put the id
+    of the store into what you name there. ``fusion`` is for `searching.answer`.
     """
 
     path: Path

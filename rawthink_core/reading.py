@@ -1,4 +1,4 @@
-"""How `get`, `graph` and `history` are answered over any store that can look up states.
+"""How `get`, `graph`, `history` and `scan` are answered over any store that can look up states.
 
 A provider supplies a `Reader` and calls these functions in a worker thread. Costs grow with the answer,
 never with the store.
@@ -6,20 +6,24 @@ never with the store.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol, cast, get_args
 
 from rawthink_core.errors import InvalidRequest, NotFound, quoted
-from rawthink_core.identity import canonical_id
-from rawthink_core.model import Entity, Observation, Passage, Relation
-from rawthink_core.operations import Get, GraphPage, GraphQuery, History, HistoryQuery, Items
+from rawthink_core.identity import canonical_id, looks_like_id
+from rawthink_core.model import Entity, ItemKind, Observation, Passage, Relation
+from rawthink_core.operations import Get, GraphPage, GraphQuery, History, HistoryQuery, Items, Scan, ScanPage
 from rawthink_core.rows import State, ends_of, noun
-from rawthink_core.selection import utc
+from rawthink_core.selection import Selection, selection, utc
 from rawthink_core.text import identity_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from rawthink_core.model import Item
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")  # as `iso` writes it
 
 
 class Reader(Protocol):
@@ -115,6 +119,26 @@ def graph(reader: Reader, query: GraphQuery) -> GraphPage:
         relations=tuple(cast("list[Relation]", nouns(reader, relations.values(), as_of))),
         missing=tuple(missing),
         truncated=truncated,
+    )
+
+
+def scan(
+    reader: Reader, request: Scan, following: Callable[[Selection, str, str], Iterator[State]]
+) -> ScanPage:
+    """Return a page of what passes the filters, oldest first; its cursor is the place of its last item.
+
+    ``following`` yields the states that pass a selection in the order of (``recorded_at``, id), beginning
+    behind such a place; ``("", "")`` is before all. Raises InvalidRequest for a cursor of no scan.
+    """
+    chosen = selection(request, get_args(ItemKind))
+    at, _, item = (request.cursor or "|").partition("|")
+    if request.cursor is not None and not (_TIME.fullmatch(at) and looks_like_id(item)):
+        raise InvalidRequest("the cursor is not one that a scan returned; start again without it")
+    states = list(islice(following(chosen, at, item), request.limit + 1))
+    shown = states[: request.limit]
+    return ScanPage(
+        items=tuple(nouns(reader, shown, chosen.as_of)),
+        cursor=f"{shown[-1].recorded_at}|{shown[-1].id}" if len(states) > len(shown) else None,
     )
 
 

@@ -104,7 +104,10 @@ class Items(Answer):
 
 
 class Scan(Filters):
-    """Every item that passes the filters, oldest first, page by page (``cursor`` of the page before)."""
+    """Every item that passes the filters, page by page (``cursor`` of the page before).
+
+    Oldest first, by ``recorded_at`` and then by id.
+    """
 
     limit: int = Field(default=100, ge=1, le=MAX_SCAN)
     cursor: Text | None = None

@@ -116,8 +116,9 @@ def term_id(term: str) -> int:
 def document_vector(text: str) -> tuple[list[int], list[float]]:
     """Return the ids of the terms of ``text``, ascending, and the term-frequency part of BM25 for each.
 
-    The engine multiplies by IDF and by the question's weights. Terms that share an id count as one, so that
-    a collision may add a candidate and never loses one. Both lists are empty where `terms` is.
+    The engine multiplies by IDF (one that stays above 0 for common terms) and by the question's weights.
+    Terms that share an id count as one, so that a collision may add a candidate and never loses one. Both
+    lists are empty where `terms` is.
     """
     counts = Counter(chain.from_iterable(map(_ids, _tokens(text))))
     pressure = _K1 * (1 - _B + _B * counts.total() / _AVERAGE_LENGTH)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rawthink_conformance.bench import Bench
@@ -18,6 +19,7 @@ from rawthink_core.provider import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from types import TracebackType
 
     from rawthink_conformance.bench import Subject
     from rawthink_conformance.talking import Space
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 Outcome = Literal["passed", "failed", "unsupported", "waived"]
 CHECK_SECONDS = 180.0
 DEEP_SECONDS = 3600.0
+_CHECKS = Path(__file__).parent / "checks"
 DEEP_VARIABLE = "RAWTHINK_CONFORM_DEEP"  # set it to run the state machine at length under pytest too
 
 CHECKS: dict[str, Body] = {}
@@ -53,12 +56,16 @@ class Unseen(Exception):  # noqa: N818 - says why a check has no answer
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How the check of one requirement went. ``detail`` says why it did not simply pass."""
+    """How the check of one requirement went. ``detail`` says why it did not simply pass.
+
+    ``where`` is the line of the check that did not get what it wanted.
+    """
 
     requirement: Requirement
     outcome: Outcome
     detail: str = ""
     seconds: float = 0.0
+    where: str = ""
     error: BaseException | None = field(default=None, compare=False)
 
 
@@ -89,12 +96,31 @@ def run_check(
         if reason is not None:
             return Result(requirement, "failed", f"stale waiver: it passes now ({reason})", seconds)
         return Result(requirement, "passed", "", seconds)
-    seconds = time.perf_counter() - began
+    seconds, where = time.perf_counter() - began, _cut_to_the_check(failure)
     if reason is not None:
-        return Result(requirement, "waived", f"{reason} (seen: {detail})", seconds, failure)
+        return Result(requirement, "waived", f"{reason} (seen: {detail})", seconds, where, failure)
     if not isinstance(failure, AssertionError):
         detail = f"{type(failure).__name__}: {detail}"
-    return Result(requirement, "failed", detail, seconds, failure)
+    return Result(requirement, "failed", detail, seconds, where, failure)
+
+
+def _cut_to_the_check(error: Exception) -> str:
+    """Leave what ran the check out of a traceback; return the last line of a check that is in it."""
+    frames, last = error.__traceback__, ""
+    while frames is not None and not _of_a_check(frames):
+        frames = frames.tb_next
+    if frames is not None:
+        error.__traceback__ = frames
+    while frames is not None:
+        if _of_a_check(frames):
+            file = Path(frames.tb_frame.f_code.co_filename).name
+            last = f"rawthink_conformance/checks/{file}:{frames.tb_lineno}"
+        frames = frames.tb_next
+    return last
+
+
+def _of_a_check(frame: TracebackType) -> bool:
+    return Path(frame.tb_frame.f_code.co_filename).parent == _CHECKS
 
 
 async def _attempt(requirement: Requirement, subject: Subject, *, deep: bool) -> str:

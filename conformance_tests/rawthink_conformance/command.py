@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +14,11 @@ import click
 from rawthink_core.errors import RawThinkError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rawthink_conformance.checking import Result
+
+_HYPOTHESIS = "HYPOTHESIS_STORAGE_DIRECTORY"
 
 
 @click.command()
@@ -34,7 +41,8 @@ def conform(name: str, *, as_json: bool, markdown: Path | None, only: str, deep:
     from rawthink_conformance.runner import conform as run  # noqa: PLC0415 - not on the path of --help
 
     try:
-        report = run(name, only=only, deep=deep, told=None if as_json else _tell)
+        with _hypothesis_elsewhere():
+            report = run(name, only=only, deep=deep, told=None if as_json else _tell)
     except RawThinkError as error:
         raise _Untested(str(error)) from error
     if markdown is not None:
@@ -49,6 +57,18 @@ def conform(name: str, *, as_json: bool, markdown: Path | None, only: str, deep:
         click.echo("\r\033[K" if sys.stderr.isatty() else "", nl=False, err=True)
         click.echo(report.table())
     sys.exit(0 if report.ok else 1)
+
+
+@contextmanager
+def _hypothesis_elsewhere() -> Iterator[None]:
+    """Let Hypothesis keep its caches in a temporary folder: left alone it makes one in the current folder."""
+    with TemporaryDirectory(prefix="rawthink-") as folder:
+        mine = os.environ.setdefault(_HYPOTHESIS, folder) == folder
+        try:
+            yield
+        finally:
+            if mine:
+                del os.environ[_HYPOTHESIS]
 
 
 class _Untested(click.ClickException):

@@ -5,6 +5,7 @@ Plain ``assert`` would vanish under ``python -O`` and explain nothing outside py
 
 from __future__ import annotations
 
+from os.path import commonprefix
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Broken(AssertionError):  # noqa: N818 - says what happened to a promise
 def equal(seen: object, promised: object, what: str) -> None:
     """Require that what was seen is what was promised."""
     if seen != promised:
-        raise Broken(f"{what}: seen {_short(seen)}, promised {_short(promised)}")
+        raise Broken("{}: seen {}, promised {}".format(what, *_apart(repr(seen), repr(promised))))
 
 
 def differ(one: object, other: object, what: str) -> None:
@@ -66,6 +67,19 @@ async def refused(kind: type[E], call: Awaitable[object], what: str, *words: str
             raise Broken(f"{what}: the refusal does not say {missing}: {error}") from error
         return error
     raise Broken(f"{what}: was not refused with {kind.__name__} but answered {_short(answer)}")
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Return what is shown of two texts that differ: of long ones, the part where they begin to."""
+    if max(len(one), len(other)) <= _SHOWN:
+        return one, other
+    begin = max(0, len(commonprefix((one, other))) - _SHOWN // 4)  # noqa: RUF071 - texts, not paths
+    return _part(one, begin), _part(other, begin)
+
+
+def _part(text: str, begin: int) -> str:
+    before, after = "…" if begin else "", "…" if begin + _SHOWN < len(text) else ""
+    return f"{before}{text[begin : begin + _SHOWN]}{after} ({len(text)} characters)"
 
 
 def _short(value: object) -> str:

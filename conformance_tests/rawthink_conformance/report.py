@@ -73,6 +73,7 @@ class Report:
             lines.append(f"{_MARKS[result.outcome]} {requirement.id:<{width}}  {requirement.statement}")
             if result.outcome == "failed":
                 lines += [f"    seen: {_line(result.detail)}", f"    hint: {requirement.hint}"]
+                lines += [f"    check: {result.where}"] if result.where else []
             elif result.detail:
                 lines.append(f"    {result.outcome}: {_line(result.detail)}")
         what = ", ".join(f"{name} {number}" for name, number in self.versions.items())
@@ -118,6 +119,7 @@ class Report:
                     "statement": result.requirement.statement,
                     "outcome": result.outcome,
                     "detail": _clean(result.detail),
+                    "where": result.where,
                     "seconds": round(result.seconds, 3),
                 }
                 for result in self.results

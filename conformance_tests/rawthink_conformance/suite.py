@@ -87,7 +87,11 @@ def _as_list(marks: Any) -> list[Any]:
 
 def _test(requirement: Requirement) -> Callable[[ProviderConformance], None]:
     def test(self: ProviderConformance) -> None:
-        tell_pytest(run_check(requirement, self, self.waivers))
+        result = run_check(requirement, self, self.waivers)
+        __tracebackhide__ = (
+            result.outcome == "failed"
+        )  # shown are the check and the provider, not what runs them
+        tell_pytest(result)
 
     test.__name__ = requirement.test_name
     test.__qualname__ = f"ProviderConformance.{requirement.test_name}"
@@ -99,6 +103,7 @@ def tell_pytest(result: Result) -> None:
     """Turn the result of a check into the outcome of the running test."""
     import pytest  # noqa: PLC0415 - whoever imports the suite need not have it
 
+    __tracebackhide__ = result.outcome == "failed"
     match result.outcome:
         case "passed":
             return
@@ -110,7 +115,8 @@ def tell_pytest(result: Result) -> None:
             requirement = result.requirement
             raise Broken(
                 f"{requirement.id} (rule {requirement.rule}) is not kept\n"
-                f"  promised: {requirement.statement}\n  seen: {result.detail}\n  hint: {requirement.hint}"
+                f"  promised: {requirement.statement}\n  seen: {result.detail}\n  hint: {requirement.hint}\n"
+                f"  check: {result.where}"
             ) from result.error
 
 

@@ -1,6 +1,10 @@
 """Running the suite without pytest: by name, from the command line, with a report to keep."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -72,6 +76,7 @@ class TestReport:
         assert lines[0].startswith("✗ revise.retraction  Without a successor")
         assert lines[1].startswith("    seen: InvalidRequest: a revision needs a successor")
         assert lines[2].startswith("    hint: ")
+        assert re.fullmatch(r"    check: rawthink_conformance/checks/revising\.py:\d+", lines[3])
         assert any(line.startswith("    waived: later (seen: ") for line in lines)
         assert "reference: 1 passed, 1 failed, 1 waived" in table
         assert "contract 1" in lines[-1]
@@ -89,7 +94,7 @@ class TestReport:
         assert (body["provider"], body["ok"], body["counts"]["failed"]) == ("reference", False, 2)
         assert body["capabilities"]["forget"] == "erased"
         first = body["results"][0]
-        assert first.keys() == {"id", "rule", "statement", "outcome", "detail", "seconds"}
+        assert first.keys() == {"id", "rule", "statement", "outcome", "detail", "where", "seconds"}
         assert (first["id"], first["rule"], first["outcome"]) == ("revise.retraction", "8", "failed")
 
 
@@ -112,6 +117,23 @@ class TestCommand:
         result = CliRunner().invoke(command, ["reference", "--only", "get.", "--markdown", target])
         assert result.exit_code == 2
         assert "can't be written" in result.output
+
+    def test_nothing_is_left_in_the_current_folder(self, tmp_path):
+        code = (
+            "from hypothesis.configuration import storage_directory\n"
+            "from rawthink_conformance import command, runner\n"
+            "def run(name, **_):\n"
+            "    storage_directory('constants').create_if_missing()\n"
+            "    raise SystemExit(7)\n"
+            "runner.conform = run\n"
+            "command.conform(['reference'])"
+        )
+        environ = {
+            name: value for name, value in os.environ.items() if name != "HYPOTHESIS_STORAGE_DIRECTORY"
+        }
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environ, check=False)
+        assert done.returncode == 7
+        assert list(tmp_path.iterdir()) == []
 
     def test_json_is_all_that_is_printed(self):
         result = CliRunner().invoke(command, ["reference", "--only", "get.", "--json"])

@@ -3,12 +3,13 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from rawthink_conformance import REQUIREMENTS, ProviderConformance, ReferenceProvider
 from rawthink_conformance.checking import CHECKS, run_check
-from rawthink_conformance.expect import Broken
+from rawthink_conformance.expect import Broken, equal
 from rawthink_conformance.mutants import Specimen, revising, searching
 from rawthink_conformance.mutants.robustness import Declares
 from rawthink_conformance.requirements import RULES
@@ -91,9 +92,22 @@ class TestNothingIsSwitchedOff:
         broken = REQUIREMENTS["get.order"]
         from rawthink_conformance.mutants.reading import TurnedItems
 
-        with pytest.raises(Broken, match=r"(?s)get\.order.*promised:.*seen:.*hint:") as failure:
+        said = r"(?s)get\.order.*promised:.*seen:.*hint:.*check: rawthink_conformance/checks/reading\.py:\d+$"
+        with pytest.raises(Broken, match=said) as failure:
             tell_pytest(run_check(broken, Specimen(TurnedItems), {}))
-        assert isinstance(failure.value.__cause__, Broken)
+        cause = failure.value.__cause__
+        assert isinstance(cause, Broken)
+        assert (
+            Path(cause.__traceback__.tb_frame.f_code.co_filename).name == "reading.py"
+        )  # the check, at once
+
+    def test_of_long_values_the_part_is_shown_where_they_begin_to_differ(self):
+        said = r"of it: seen …a+b' \(2003 characters\), promised …a+c+… \(2902 characters\)$"
+        with pytest.raises(Broken, match=said) as failure:
+            equal("a" * 2000 + "b", "a" * 2000 + "c" * 900, "the end of it")
+        assert len(str(failure.value)) < 1400
+        with pytest.raises(Broken, match=r"^it: seen \[1\], promised \[2\]$"):
+            equal([1], [2], "it")
 
 
 class SearchOnly(Declares):

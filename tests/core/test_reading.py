@@ -9,15 +9,16 @@ import pytest
 
 from rawthink_core import reading
 from rawthink_core.errors import InvalidRequest, NotFound
-from rawthink_core.operations import Get, GraphQuery, HistoryQuery, parse
+from rawthink_core.operations import Get, GraphQuery, HistoryQuery, Scan, parse
 from rawthink_core.rows import State, ends_of
 
 from .ledger import SPACE, Ledger, entity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from rawthink_core.operations import GraphPage, History, Items
+    from rawthink_core.operations import GraphPage, History, Items, ScanPage
+    from rawthink_core.selection import Selection
 
 UTC = ZoneInfo("UTC")
 
@@ -231,3 +232,44 @@ def test_what_was_erased_has_no_history(ledger: Ledger) -> None:
 def test_a_history_is_of_one_thing(ledger: Ledger, asked: dict[str, str]) -> None:
     with pytest.raises(InvalidRequest, match="an id or a name"):
         history(ledger, **asked)
+
+
+def scan(ledger: Ledger, **request: Any) -> ScanPage:
+    """Return a page of a scan over a ledger."""
+    asked = parse(Scan, {"scope": {"space": SPACE}, **request}).in_zone(UTC)
+
+    def following(chosen: Selection, at: str, item: str) -> Iterator[State]:
+        states = sorted(ledger.states(chosen.as_of).values(), key=lambda s: (s.recorded_at, s.id))
+        behind = (state for state in states if (state.recorded_at, state.id) > (at, item))
+        return (state for state in behind if chosen.passes(state, None))
+
+    return reading.scan(Reader(ledger), asked, following)
+
+
+def test_the_pages_of_a_scan_are_the_whole_of_it_and_the_last_has_no_cursor(ledger: Ledger) -> None:
+    whole = [item.id for item in scan(ledger).items]
+    assert len(whole) == 12
+    for size in (1, 5, 6, 11, 12):
+        pages, cursor = [], {}
+        while cursor is not None:
+            page = scan(ledger, limit=size, **cursor)
+            pages.append([item.id for item in page.items])
+            cursor = None if page.cursor is None else {"cursor": page.cursor}
+        assert [item for page in pages for item in page] == whole
+        assert {len(page) for page in pages[:-1]} <= {size}
+        assert pages[-1] or size > 12
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "|", "nonsense", "2026-01-01|x", f"2026-01-01T00:00:00.000000Z|{'g' * 36}", "|" * 40]
+)
+def test_what_no_scan_returned_is_no_cursor(ledger: Ledger, cursor: str) -> None:
+    with pytest.raises(InvalidRequest, match="cursor"):
+        scan(ledger, cursor=cursor)
+
+
+def test_a_scan_takes_relations_and_names_what_they_join(ledger: Ledger) -> None:
+    page = scan(ledger, items=["relation"])
+    assert {(r.source_name, r.target_name) for r in page.items} == {
+        tuple(pair) for pair in ("AB", "BC", "CD", "DA")
+    }
