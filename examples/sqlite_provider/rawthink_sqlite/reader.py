@@ -9,7 +9,7 @@ import orjson
 from rawthink_core.commits import Commit
 from rawthink_core.keyed import KeyedReader
 from rawthink_core.questions import key
-from rawthink_core.retrieval import Retrieved, seats_of
+from rawthink_core.retrieval import NOTHING, Retrieved, seats_of
 from rawthink_core.rows import Stamped
 from rawthink_core.searching import owner_of
 from rawthink_core.text import term_id, terms
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from rawthink_core.activity import Activity
+    from rawthink_core.retrieval import Terms
     from rawthink_core.rows import State
     from rawthink_core.selection import Selection
 
@@ -102,22 +103,24 @@ class Reader(KeyedReader):
             if (state := known.get(item)) is not None and chosen.passes(state, owner_of(state, known)):
                 yield state
 
-    def lexical(self, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
+    def retrieve(
+        self,
+        terms: Terms,
+        vector: Sequence[float] | None,  # noqa: ARG002 - a provider that does not declare `dense` is given none
+        chosen: Selection,
+        depth: int,
+    ) -> tuple[Retrieved, Retrieved]:
         """Return the best items that pass the filters: down the list of all that match, until it is full."""
         found: list[tuple[str, float]] = []
-        if not self.number:
-            return Retrieved(found)  # nothing was ever written here
+        if not self.number or not terms[0]:
+            return NOTHING, NOTHING  # nothing was ever written here, or nothing is asked for
         asked = {word(term): worth for term, worth in zip(*terms, strict=True)}
         parameters = (orjson.dumps(asked).decode(), self.number)
         matched = self.db.execute(SCORED.format(self.number), parameters)
         states: dict[str, State] = {}
         while len(found) < depth and (some := dict(matched.fetchmany(max(depth, AT_ONCE)))):
             found += [(state.id, some[state.id]) for state in self._passing(list(some), chosen, states)]
-        return Retrieved(found[:depth], seats_of([item for item, _ in found[:depth]], states))
-
-    def dense(self, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:  # noqa: ARG002
-        """Return nothing: a provider that does not declare `dense` hands `answer` no vector."""
-        return Retrieved(())
+        return Retrieved(found[:depth], seats_of([item for item, _ in found[:depth]], states)), NOTHING
 
     def last_used(self, ids: Collection[str]) -> Mapping[str, date]:
         """Return the day on which items were last read."""
