@@ -27,7 +27,7 @@ LEVELS = (
     "embedders.endpoint embedders.http embedders.ollama embedders.openai",
     "embedders.directions embedders.serving embedders.offline embedders.auto",
     "work validation slice entities revising planning graph dialects foreign",
-    "selection questions asking embedding_shelf embedding_queue retrieval hits finding searching reading keyed activity",
+    "selection questions asking embedding_shelf vectorizer embedding_queue retrieval hits finding searching reading keyed activity",
     "decisions masking injected chat context turns",
     "plugins guard layers config recall verbs moving memory opening sync",
     "vault.chunking vault.frontmatter vault.folder vault.documents vault.ledger vault.reports vault.catalogue",
