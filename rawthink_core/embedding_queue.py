@@ -10,27 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from rawthink_core.embedding import TextsNotEmbedded, windows
 from rawthink_core.embedding_shelf import Model, Shelf
 from rawthink_core.errors import BackendError, EmbedderMismatch
 from rawthink_core.upkeep import Check
+from rawthink_core.vectorizer import BY_WORDS, Vectorizer, probed, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rawthink_core.embedding import Embedder
 
 log = logging.getLogger("rawthink.embedding")
 
 _AT_ONCE_SECONDS = 0.25
-_TOGETHER = 32  # texts of one call
 _ROUND = 256  # items of one round
 _SHORTEST, _LONGEST = 1.0, 60.0  # seconds between attempts
-_PROBE_SECONDS = 10.0  # the first call may load a model
-_FIX = "mend what it says; search goes by words meanwhile"
 _OTHER_SECONDS = 0.5  # between looks while another process embeds
 
 
@@ -49,13 +46,14 @@ class EmbeddingQueue:
         self._shelf = shelf
         self._restless = tuple(shelf.restless)
         self._in_thread = in_thread
+        self._vectorizer = Vectorizer(embedder, shelf, in_thread)
         self._settled = settled
         self._known = asyncio.Event()
         self._wake = asyncio.Event()
-        self._turn = asyncio.Lock()
         self._late: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._mismatch: str | None = None
+        self._told = ""  # the failure that was last logged with its traceback
         self._choose()
 
     def _choose(self) -> None:
@@ -87,6 +85,8 @@ class EmbeddingQueue:
             )
         if self._mismatch is not None:
             return f"found by words only: {self._mismatch}"
+        if (lost := self._shelf.lost()) is not None:
+            return f"found by words only: {lost}"
         if self.problem is None and not self._known.is_set():
             return f"found by words only: {self.embedder.name} has not answered yet"
         return None if self.problem is None else f"found by words only: {self.problem}"
@@ -118,61 +118,75 @@ class EmbeddingQueue:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(BackendError):
+        try:
             await self.embedder.close()
+        except Exception as error:  # a plugin may fail in any way, and its store closes all the same
+            log.info("closing the embedder failed: %s", error, exc_info=not isinstance(error, BackendError))
 
     def wake(self) -> None:
         """See whether anything waits for its vectors."""
         self._wake.set()
 
     async def ready(self, seconds: float) -> bool:
-        """Wait until the model is known, so long at most; tell whether it is, and fits."""
+        """Wait until the model is known, so long at most; tell whether it is, fits, and has its vectors."""
         if self.wanted and self._mismatch is None and self.problem is None and not self._known.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._known.wait(), seconds)
-        return self.wanted and self._known.is_set() and self._mismatch is None
+        known = self.wanted and self._known.is_set() and self._mismatch is None
+        return known and self._shelf.lost() is None
 
     async def probe(self) -> Check | None:
         """Embed a word and say how that went, None where there is no embedder and none is missed."""
         if not self.wanted or self._mismatch is not None:
             why = self.why_not()
-            return None if why is None else Check(name="embedder", status="warn", detail=why, fix=_FIX)
-        start = time.monotonic()
-        try:
-            await asyncio.wait_for(self.embedder.open(), _PROBE_SECONDS)
-            await asyncio.wait_for(self.embedder.embed_query("probe"), _PROBE_SECONDS)
-        except (BackendError, TimeoutError) as error:
-            detail = str(error) or f"{self.embedder.name} did not answer within {_PROBE_SECONDS:g} s"
-            return Check(name="embedder", status="warn", detail=detail, fix=_FIX)
-        took = (time.monotonic() - start) * 1e3
-        detail = f"{self.embedder.name}, {self.embedder.dimensions} numbers; a word took {took:.0f} ms"
-        return Check(name="embedder", status="ok", detail=detail)
+            return None if why is None else Check(name="embedder", status="warn", detail=why, fix=BY_WORDS)
+        return await probed(self.embedder)
 
     # --- writing --------------------------------------------------------------------------------
 
-    async def soon(self, texts: Sequence[str]) -> int:
-        """Embed texts that were just written, within a moment; return how many follow later."""
+    async def generation(self) -> str:
+        """Return what `soon` wants to know, before anything is written."""
+        return str(await self._in_thread(self._shelf.generation)) if self.wanted else ""
+
+    async def soon(self, texts: Sequence[str], generation: str) -> int:
+        """Embed texts that were just written, within a moment; return how many follow later.
+
+        ``generation`` is what `generation` returned before they were written.
+        """
         if not self.wanted or self._mismatch is not None or not texts:
             return 0
         end = time.monotonic() + _AT_ONCE_SECONDS
         if not await self.ready(_AT_ONCE_SECONDS) or self.problem is not None:
             self.wake()
-            return len(await self._missing(texts)) if self._known.is_set() else len(set(texts))
-        task = asyncio.get_running_loop().create_task(self._quietly(texts))
+            return await self._vectorizer.count_missing(texts)
+        task = asyncio.get_running_loop().create_task(self._quietly(texts, generation))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
         await asyncio.wait({task}, timeout=max(0.0, end - time.monotonic()))
-        missing = await self._missing(texts)
+        missing = await self._vectorizer.count_missing(texts)
+        if not task.done():
+            missing = max(missing, 1)  # where none is missing, the index has still to take one
         if missing:
             self.wake()
-        return len(missing)
+        return missing
 
-    async def _quietly(self, texts: Sequence[str]) -> None:
+    async def _quietly(self, texts: Sequence[str], generation: str) -> None:
         try:
-            await self._embed(texts)
-        except BackendError as error:
-            self.problem = str(error)
+            await self._vectorizer.embed(texts, generation)
+            await self._vectorizer.index(texts)
+        except Exception as error:  # noqa: BLE001 - noted, and the texts are tried again
+            self._note(error)
             self.wake()
+
+    def _note(self, error: Exception) -> bool:
+        """Note what failed, tell whether anything did; log with its traceback, once, what nobody foresaw."""
+        if isinstance(error, self._restless):
+            return False
+        self.problem = reason_of(error)
+        if not isinstance(error, BackendError) and self._told != self.problem:
+            self._told = self.problem
+            log.error("embedder %s failed in an unforeseen way", self.embedder.name, exc_info=error)
+        return True
 
     def waiting(self) -> int:
         """Count what waits for its vectors: everything, where nothing is known of the model yet."""
@@ -181,33 +195,6 @@ class EmbeddingQueue:
         with suppress(BackendError):  # a health report says why
             return self._shelf.waiting_count()
         return 0
-
-    async def _missing(self, texts: Iterable[str]) -> list[str]:
-        if self._shelf.model is None:
-            return []
-        missing: list[str] = await self._in_thread(self._shelf.missing, list(texts))
-        return missing
-
-    async def _embed(self, texts: Sequence[str]) -> None:
-        async with self._turn:  # so that no text is embedded twice
-            missing = await self._missing(texts)
-            for start in range(0, len(missing), _TOGETHER):
-                await self._embed_some(missing[start : start + _TOGETHER])
-
-    async def _embed_some(self, texts: Sequence[str]) -> None:
-        pieces = [(text, piece) for text in texts for piece in windows(text, self.embedder.window)]
-        vectors: Mapping[int, Sequence[float]]
-        try:
-            vectors = dict(enumerate(await self.embedder.embed_passages([piece for _, piece in pieces])))
-        except TextsNotEmbedded as error:
-            vectors = error.vectors
-            log.warning("%s", error)
-        made: dict[str, list[Sequence[float]]] = {text: [] for text in texts}
-        for number, (text, _) in enumerate(pieces):
-            if number in vectors:
-                made[text].append(vectors[number])
-        if self._shelf.model is not None:
-            await self._in_thread(self._shelf.put, made)
 
     # --- working off ----------------------------------------------------------------------------
 
@@ -222,20 +209,11 @@ class EmbeddingQueue:
                 self.problem, pause = None, _SHORTEST
                 await self._wake.wait()
                 self._wake.clear()
-            except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and the queue outlives it
-                if not isinstance(error, self._restless):
-                    self._note(error, pause)
+            except Exception as error:  # noqa: BLE001 - a plugin may fail in any way, and recover
+                if self._note(error):
+                    log.info("embedding waits %.0f s: %s", pause, self.problem)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
-
-    def _note(self, error: Exception, pause: float) -> None:
-        """Keep in mind why embedding waits; what nobody meant to raise is logged with its place, once."""
-        told = str(error) or type(error).__name__
-        if isinstance(error, BackendError):
-            log.info("embedding waits %.0f s: %s", pause, error)
-        elif self.problem != told:
-            log.error("embedding waits: %s", told, exc_info=error)
-        self.problem = told
 
     async def _learn(self) -> bool:
         """Reach the embedder and see what it is; tell whether this store can go by it."""
@@ -259,20 +237,31 @@ class EmbeddingQueue:
 
     async def _round(self) -> bool:
         """Give some items that wait their vectors; tell whether there were any."""
+        generation = await self._in_thread(self._shelf.generation)  # before the texts are read
         items = await self._in_thread(self._shelf.waiting, _ROUND)
         if not items:
             return False
         texts = await self._in_thread(self._shelf.texts, items)
-        if await self._missing(texts):
-            if not await self._in_thread(self._shelf.begin):
-                await asyncio.sleep(_OTHER_SECONDS)
-            else:
-                try:
-                    await self._embed(texts)
-                finally:
-                    self._shelf.end()
+        if await self._vectorizer.missing(texts):
+            async with self._alone() as alone:
+                if alone:
+                    await self._vectorizer.embed(texts, generation)
+                else:
+                    await asyncio.sleep(_OTHER_SECONDS)
         await self._in_thread(self._shelf.write_again, items)
         return True
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[bool]:
+        """Be the one process that embeds; yield False where another is."""
+        begun = asyncio.ensure_future(self._in_thread(self._shelf.begin))
+        try:
+            await asyncio.wait({begun})
+            yield begun.result()
+        finally:
+            await asyncio.wait({begun})  # in a thread it begins even where this task is cancelled
+            if begun.exception() is None and begun.result():
+                self._shelf.end()
 
     async def adopt(self) -> None:
         """Make all vectors anew with this process's embedder; without one, leave them to those who have it.
@@ -289,6 +278,8 @@ class EmbeddingQueue:
         self._settled, self._mismatch, self.problem = None, None, None
         self._known.clear()
         await self._in_thread(self._shelf.go_by, None)
-        if await self._learn():
-            await self._in_thread(self._shelf.drop_others)
-            self.start()
+        try:
+            if await self._learn():
+                await self._in_thread(self._shelf.drop_others)
+        finally:
+            self.start()  # it goes on by itself where this failed

@@ -1,8 +1,9 @@
 """A reader of one space over an index of keys: states, names, links and all else that core asks, from rows.
 
 A store that keeps, for each row, the keys of the `questions` that it answers, subclasses `KeyedReader` and
-says which rows answer a question; looking at each of them, folding, and sorting out what only shares a key
-happens here. One reader serves one operation: what it has read, it does not read again.
+says which rows answer a question (and, where that is cheaper, which items do); looking at each of them,
+folding, and sorting out what only shares a key happens here. One reader serves one operation: what it has
+read, it does not read again.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ class KeyedReader(ABC):
     def last_ordinal(self, session: str) -> int:
         """Return the highest ordinal of a session, -1 where it has no passage."""
 
+    def ids(self, kind: str, asked: Sequence[tuple[object, ...]]) -> set[str]:
+        """Return the ids of the items that may answer any of some questions of a kind."""
+        return {stamped.row["id"] for found in self.answers(kind, asked) for stamped in found}
+
     def _ids(self, kind: str, asked: Iterable[tuple[object, ...]]) -> set[str]:
         wanted = list(asked)
-        if not wanted:
-            return set()
-        return {stamped.row["id"] for found in self.answers(kind, wanted) for stamped in found}
+        return self.ids(kind, wanted) if wanted else set()
 
     # --- states ---------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from rawthink_core.config import EmbedderSettings
+    from rawthink_core.plugins import ProviderPlugin
     from rawthink_core.provider import Provider
 
 
@@ -54,11 +55,23 @@ def build(
 
 def make_provider(configuration: Configuration, settings: dict[str, Any] | None = None) -> Provider:
     """Return the configured provider, not opened yet. Raises ConfigError or PluginError."""
-    chosen = configuration.settings
-    plugin = load_provider(chosen.provider)
-    given = {**chosen.providers.get(chosen.provider, {}), **(settings or {})}
-    where = f"[providers.{plugin.name}]"
-    return plugin.make(_settings(plugin.settings, given, where), world_of(configuration))
+    name = configuration.settings.provider
+    plugin = load_provider(name)
+    found = provider_settings(configuration, name, plugin, settings)
+    plugin.check(found)
+    return plugin.make(found, world_of(configuration))
+
+
+def provider_settings(
+    configuration: Configuration, name: str, plugin: ProviderPlugin, settings: dict[str, Any] | None = None
+) -> BaseModel:
+    """Return the settings of the provider installed as ``name``: ``settings`` over those of its section.
+
+    Raises ConfigError.
+    """
+    given = {**configuration.settings.providers.get(name, {}), **(settings or {})}
+    found: BaseModel = _settings(plugin.settings, given, f"[providers.{plugin.name}]")
+    return found
 
 
 def world_of(configuration: Configuration) -> World:

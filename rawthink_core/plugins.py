@@ -20,7 +20,7 @@ import importlib.util
 import inspect
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rawthink_core.embedding import EmbedderPlugin, NoSettings
 from rawthink_core.errors import PluginError
@@ -43,6 +43,7 @@ __all__ = [
     "PROVIDERS",
     "EmbedderPlugin",
     "HookSpecs",
+    "Needs",
     "NoSettings",
     "ProviderPlugin",
     "hook_manager",
@@ -56,16 +57,31 @@ __all__ = [
 _EXTRAS = {"local": "rawthink[local]", "lancedb": "rawthink[lancedb]", "nowledge": "rawthink[nowledge]"}
 
 
+class Needs(NamedTuple):
+    """Modules that must be there, and what pip installs them by."""
+
+    modules: tuple[str, ...]
+    install: str = ""
+
+    def missing(self) -> str | None:
+        """Say which modules are not there and how to install them, None where nothing is missing."""
+        gone = [name for name in self.modules if importlib.util.find_spec(name) is None]
+        if not gone:
+            return None
+        hint = f"; install it with: pip install '{self.install}'" if self.install else ""
+        return f"{', '.join(gone)} is not installed{hint}"
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderPlugin:
     """What an entry point of ``rawthink.providers`` holds: how to make a provider from its settings.
 
     ``settings`` is a pydantic model whose fields carry title, description and default; secrets are
     ``SecretStr``. ``make`` gets an instance of it and the `World`. ``requires`` names the modules that must
-    be there, and ``install`` what pip installs them by: loading the plugin imports none of them. A store
-    lies where its world says; a provider whose stores lie elsewhere brings ``tried``, which turns settings
-    into the subject of a conformance run: each world has a store of its own there, and ``close`` clears
-    them away.
+    be there, and ``install`` what pip installs them by: loading the plugin imports none of them. What only
+    some settings need, ``needs`` tells of an instance. A store lies where its world says; a provider whose
+    stores lie elsewhere brings ``tried``, which turns settings into the subject of a conformance run: each
+    world has a store of its own there, and ``close`` clears them away.
     """
 
     name: str
@@ -75,15 +91,17 @@ class ProviderPlugin:
     contract: int = CONTRACT_VERSION
     requires: tuple[str, ...] = ()
     install: str = ""
+    needs: Callable[[Any], Needs] | None = None
     tried: Callable[[Any], Any] | None = None
 
-    def missing(self) -> str | None:
-        """Say which modules are not there and how to install them, None where nothing is missing."""
-        gone = [name for name in self.requires if importlib.util.find_spec(name) is None]
-        if not gone:
-            return None
-        hint = f"; install it with: pip install '{self.install}'" if self.install else ""
-        return f"{', '.join(gone)} is not installed{hint}"
+    def check(self, settings: BaseModel | None = None) -> None:
+        """Raise PluginError where a module is missing: of ``requires``, and of what these settings need."""
+        wanted = [Needs(self.requires, self.install)]
+        if settings is not None and self.needs is not None:
+            wanted.append(self.needs(settings))
+        for needs in wanted:
+            if (missing := needs.missing()) is not None:
+                raise PluginError(f"provider {self.name!r} can't be used: {missing}")
 
 
 def names(group: str = PROVIDERS) -> list[str]:
@@ -95,7 +113,8 @@ def load_provider(name: str) -> ProviderPlugin:
     """Return the provider plugin called ``name``.
 
     Raises PluginError when none is installed (naming what to install), when it can't be imported, when it
-    speaks another version of the contract, or when a library that it needs is missing.
+    speaks another version of the contract, or when a library that it needs in any case is missing (what its
+    settings need, `ProviderPlugin.check` knows).
     """
     plugin = _load(PROVIDERS, name, "provider")
     if not isinstance(plugin, ProviderPlugin):
@@ -108,8 +127,7 @@ def load_provider(name: str) -> ProviderPlugin:
             f"provider {name!r} speaks contract version {plugin.contract}, this rawthink speaks "
             f"{CONTRACT_VERSION}; upgrade {older}"
         )
-    if (missing := plugin.missing()) is not None:
-        raise PluginError(f"provider {name!r} can't be used: {missing}")
+    plugin.check()
     return plugin
 
 

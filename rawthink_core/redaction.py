@@ -22,6 +22,8 @@ from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+from rawthink_core.scanning import matches
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -147,7 +149,6 @@ _CAMEL = r"[a-z][A-Z]"
 # How short the value of a label may be: a password in prose, a secret, a key; how long no single word is; and
 # from where on no value is questioned (so that text full of labels is not read again and again).
 _PASSWORD, _SECRET, _KEY, _LONG, _CERTAIN = 4, 6, 8, 20, 200
-_PIECE, _REACH = 1 << 15, 1 << 13  # characters: 12 ms of looking for labels
 
 
 def redact(text: str) -> Redacted:
@@ -187,34 +188,14 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
     return tuple(secret for secret, _ in merged)
 
 
-def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
-    """Yield what `re.finditer` does, piece by piece: one call over a long text would stop every other thread.
-
-    A match may be as long as it likes once it begins; only what must stand within ``_REACH`` characters of
-    the beginning for there to be a match at all is looked for no further where a piece ends.
-    """
-    compiled, at = _re(pattern), 0
-    while at <= len(text):
-        end = at + _PIECE
-        seen = min(end + _REACH, len(text))
-        for match in compiled.finditer(text, at, seen):
-            if match.start() >= end and seen < len(text):
-                break
-            whole = match if match.end() < seen else compiled.match(text, match.start())
-            if whole is not None:
-                yield whole
-                end = max(end, whole.end())
-        at = end if seen < len(text) else len(text) + 1
-
-
 def _pem_blocks(text: str) -> Iterator[Secret]:
     """Private keys from BEGIN to the END that belongs to it, or as far as the key goes without one."""
     if "PRIVATE KEY" not in text:
         return
-    begins = list(_matches(_PEM_BEGIN, text))
+    begins = list(matches(_re(_PEM_BEGIN), text))
     marks = [
         *((match, True) for match in begins),
-        *((match, False) for match in _matches(_PEM_END, text)),
+        *((match, False) for match in matches(_re(_PEM_END), text)),
     ]
     ends: dict[int, int] = {}
     opened: list[int] = []
@@ -237,24 +218,24 @@ def _pem_blocks(text: str) -> Iterator[Secret]:
 
 
 def _shapes(text: str) -> Iterator[Secret]:
-    for match in _matches(_SHAPES, text):
+    for match in matches(_re(_SHAPES), text):
         kind = match.lastgroup or ""
         if kind not in _MAYBE_NAMES or _re(_DENSE).search(match[0]):
             yield Secret(kind.replace("_", "-"), *match.span())
-    for match in _matches(_JWT, text):
+    for match in matches(_re(_JWT), text):
         yield Secret("jwt", *match.span())
-    for match in _matches(_BEARER, text):
+    for match in matches(_re(_BEARER), text):
         yield Secret("bearer-token", *match.span("value"))
-    for match in _matches(_SLACK_HOOK, text):
+    for match in matches(_re(_SLACK_HOOK), text):
         yield Secret("slack-webhook", *match.span("value"))
 
 
 def _aws_secrets(text: str) -> Iterator[Secret]:
     """Forty characters of an AWS secret key, where an AWS key id stands near."""
-    ids = [match.start() for match in _matches(_AWS_ID, text)]
+    ids = [match.start() for match in matches(_re(_AWS_ID), text)]
     if not ids:
         return
-    for match in _matches(_AWS_FORTY, text):
+    for match in matches(_re(_AWS_FORTY), text):
         value = match[0]
         index = bisect_left(ids, match.start() - _AWS_NEAR)
         near = index < len(ids) and ids[index] <= match.end() + _AWS_NEAR
@@ -264,7 +245,7 @@ def _aws_secrets(text: str) -> Iterator[Secret]:
 
 
 def _url_passwords(text: str) -> Iterator[Secret]:
-    for match in _matches(_URL_LOGIN, text):
+    for match in matches(_re(_URL_LOGIN), text):
         yield Secret("password", *match.span("value"))
 
 
@@ -281,7 +262,7 @@ class _Claim(NamedTuple):
 
 def _labelled(text: str) -> Iterator[Secret]:
     done = 0
-    for label in _matches(_LABEL, text):
+    for label in matches(_re(_LABEL), text):
         claim = _claim(text, label) if label.start() >= done else None
         if claim and (claim.end - claim.start > _CERTAIN or _holds(text, claim)):
             done = claim.end

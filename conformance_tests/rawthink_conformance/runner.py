@@ -36,7 +36,7 @@ class Installed:
             raise ConfigError(
                 f"provider {plugin.name!r} needs other settings to be tested: {faults}"
             ) from None
-
+        plugin.check(self._settings)
         self._other: Any = None if plugin.tried is None else plugin.tried(self._settings)
 
     def make_provider(self, world: World) -> Provider:

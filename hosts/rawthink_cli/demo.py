@@ -107,7 +107,9 @@ async def _tell(folder: Path, scratch: Path) -> Told:
         state=scratch / "state",
     )
     plugin = load_provider("local")
-    memory = Memory(plugin.make(plugin.settings(), world), ids=CountingIds("demo"))
+    settings = plugin.settings()
+    plugin.check(settings)
+    memory = Memory(plugin.make(settings, world), ids=CountingIds("demo"))
     await memory.provider.open()
     try:
         await memory.search("ready?")  # without a search engine there is no story: say so once, at once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,14 +51,16 @@ def command(app: App, /, *, name: str | None, schema: bool) -> int:
         "name": plugin.name, "title": plugin.title, "contract": plugin.contract, "settings": settings,
         "capabilities": capabilities, "capabilities_unknown": unknown,
     }  # fmt: skip
-    app.answer(document, lambda: _described(plugin, settings, capabilities, app.columns))
+    able = f"can: {_able(capabilities)}" if capabilities is not None else str(unknown)
+    app.answer(document, lambda: _described(plugin, settings, able, app.columns))
     return exits.OK
 
 
 def _installed(app: App) -> Iterator[dict[str, Any]]:
     import importlib.metadata  # noqa: PLC0415 - not on the path of --help
 
-    from rawthink_core.errors import PluginError  # noqa: PLC0415 - with the rest of the core
+    from rawthink_core.errors import ConfigError, PluginError  # noqa: PLC0415 - with the rest of the core
+    from rawthink_core.opening import provider_settings  # noqa: PLC0415
     from rawthink_core.plugins import PROVIDERS, load_provider  # noqa: PLC0415
 
     chosen = app.configuration().settings.provider
@@ -73,6 +76,8 @@ def _installed(app: App) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
         try:
             plugin = load_provider(name)
+            with suppress(ConfigError):  # which `_capabilities` tells
+                plugin.check(provider_settings(app.configuration(), name, plugin))
         except PluginError as error:
             yield row | {"why": str(error)}
             continue
@@ -136,11 +141,10 @@ def _setting(plugin: str, name: str, info: FieldInfo) -> dict[str, Any]:
 
 
 def _described(
-    plugin: ProviderPlugin, settings: list[dict[str, Any]], capabilities: dict[str, str] | None, columns: int
+    plugin: ProviderPlugin, settings: list[dict[str, Any]], able: str, columns: int
 ) -> Iterator[str]:
     yield f"{plugin.name}: {plugin.title}"
-    if capabilities is not None:
-        yield from paper.wrap(f"can: {_able(capabilities)}", columns, "", "  ")
+    yield from paper.wrap(able, columns, "", "  ")
     if not settings:
         yield "It has no settings."
         return

@@ -298,7 +298,7 @@ class Index:
             row |= {name: known[name] for name in ("model", *self.columns)}
         if kept is None or row.get("model") == kept.tag:
             return
-        vectors = kept.of(text_of(state))
+        vectors = kept.of_item(text_of(state), (self.log.space, state.id))
         if vectors is not None:
             row["model"] = kept.tag
             row[kept.tag] = [list(vector) for vector in vectors] or None

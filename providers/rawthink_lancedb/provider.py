@@ -163,8 +163,9 @@ class LanceProvider(BaseProvider):
         store, embedding = self._opened.store, self._embedding
         assert embedding is not None  # noqa: S101 - opened together with the store
         embedding.refuse_writes()
+        generation = await embedding.generation()
         receipt = await self._write(store.record, batch, self._rules)
-        pending = await embedding.soon(texts_of(batch)) if embedding.wanted else 0
+        pending = await embedding.soon(texts_of(batch), generation)
         return receipt.model_copy(update={"pending_embeddings": pending}) if pending else receipt
 
     async def restore(

@@ -36,6 +36,10 @@ class LanceShelf:
         """Whose vectors the store takes at present."""
         return self._store.kept.model if self._store.kept is not None else None
 
+    def lost(self) -> str | None:
+        """Return None: vectors are in memory and in the indexes, which say for themselves what fails."""
+        return None
+
     def settle(self, model: Model) -> None:
         """Let the store go by this model from now on."""
         self._store.catalogue.settle_model(model._asdict(), anew=True)
@@ -58,6 +62,20 @@ class LanceShelf:
         if self._store.kept is not None:
             self._store.kept.put(made)
 
+    def generation(self) -> str:
+        """Return how often this process let go of what was embedded; what others forget is not kept here."""
+        kept = self._store.kept
+        return str(kept.forgettings if kept is not None else 0)
+
+    def forgotten_since(self, generation: str) -> bool:
+        """Tell whether something was forgotten since."""
+        return generation != self.generation()
+
+    def drop(self, texts: Sequence[str]) -> None:
+        """Let go of the vectors of texts."""
+        if self._store.kept is not None:
+            self._store.kept.drop(texts)
+
     def waiting(self, limit: int) -> list[tuple[str, str]]:
         """Return space and id of some items that wait for their vectors."""
         for space in self._store.spaces():
@@ -76,6 +94,10 @@ class LanceShelf:
             states = self._store.read(space, partial(View.states, ids=ids))
             found += [text_of(states[item]) for item in ids if item in states]
         return found
+
+    def late(self, texts: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the items that this process indexed before their vectors came."""
+        return [] if self._store.kept is None else self._store.kept.late.take(texts)
 
     def write_again(self, items: Sequence[Any]) -> None:
         """Give items that waited the vectors that have come."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING, Final
 
-from rawthink_core.errors import BackendError, RawThinkError
+from rawthink_core.errors import RawThinkError
 from rawthink_core.upkeep import Check
 
 if TYPE_CHECKING:
-    from rawthink_core.embedding import Embedder
     from rawthink_local.searchindex import SearchIndex
 
-WORDS: Final = "mend what it says; search goes by words meanwhile"
 _AGAIN: Final = "mend what it says, then look again"
 _UNUSABLE: Final = "mend what it says; search goes by words until whoever has this memory open starts anew"
-_PROBE_SECONDS = 10.0  # the first call may load a model
 
 
 def search(index: SearchIndex) -> Check:
@@ -47,19 +42,3 @@ def vectors(index: SearchIndex) -> list[Check]:
     if not waiting:
         return [Check(name="vectors", status="ok", detail=detail)]
     return [Check(name="vectors", status="note", detail=f"{detail}; {waiting:,} items wait for theirs")]
-
-
-async def probed(embedder: Embedder) -> Check:
-    """Embed a word and say how that went."""
-    start = time.monotonic()
-    try:
-        await asyncio.wait_for(embedder.open(), _PROBE_SECONDS)
-        await asyncio.wait_for(embedder.embed_query("probe"), _PROBE_SECONDS)
-    except Exception as error:  # noqa: BLE001 - a plugin may fail in any way; the report says so
-        detail = str(error) if isinstance(error, BackendError) else f"{type(error).__name__}: {error}"
-        if isinstance(error, TimeoutError):
-            detail = f"{embedder.name} did not answer within {_PROBE_SECONDS:g} s"
-        return Check(name="embedder", status="warn", detail=detail, fix=WORDS)
-    took = (time.monotonic() - start) * 1e3
-    detail = f"{embedder.name}, {embedder.dimensions} numbers; a word took {took:.0f} ms"
-    return Check(name="embedder", status="ok", detail=detail)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Commit, encode
 from rawthink_core.errors import RawThinkError
+from rawthink_core.identity import entity_id
 from rawthink_core.questions import key
 from rawthink_local.following import NEVER, Follower, as_text
 from rawthink_local.lines import Line, Moved, lines_of, read_line
@@ -96,7 +97,7 @@ class RowIndex(Follower):
 
     def find_all(self, kind: str, space: str, asked: Sequence[tuple[object, ...]]) -> list[list[Spot]]:
         """Return the places that may answer each of many questions of one kind: cheaper than one by one."""
-        keys = [key(kind, space, *(parts[:1] if kind == "name" else parts)) for parts in asked]
+        keys = [key(kind, space, *parts) for parts in asked]
         found: dict[int, list[Spot]] = {question: [] for question in keys}
         with self._asked() as rows:
             for question, spot in rows.find(list(found), self._marker):
@@ -106,7 +107,8 @@ class RowIndex(Follower):
                 found[question] += self._over.find(question, OVERLAY)
             if self._cold is not None:
                 for question, parts in zip(keys, asked, strict=True):
-                    found[question].extend(self._cold.find(question, self._marker, kind, parts))
+                    named = (entity_id(space, str(parts[0])),) if kind == "name" else ()  # as bytes have it
+                    found[question].extend(self._cold.find(question, self._marker, kind, (*parts, *named)))
         return [found[question] for question in keys]
 
     def last_ordinal(self, space: str, session: str) -> int:

@@ -53,18 +53,20 @@ def open_parts(folder: Path, settings: LocalSettings, world: World) -> Parts:
         raise
     activity = Activity(state / "activity.sqlite" if state else None)
     search = SearchIndex(
-        store, cache / "slots" if cache else None, world.clock, kept, _server(store, settings)
+        store, cache / "slots" if cache else None, world.clock, kept, _server(store, settings, world)
     )
     return Parts(store, activity, search, rules)
 
 
-def _server(store: Store, settings: LocalSettings) -> IndexPlace | None:
+def _server(store: Store, settings: LocalSettings, world: World) -> IndexPlace | None:
     """Return the server that holds the search index, None where each process has its own."""
     if settings.url is None:
         return None
-    from rawthink_local.serverplace import ServerPlace  # noqa: PLC0415 - most stores have none
+    from rawthink_local.leftovers import Collections  # noqa: PLC0415 - most stores have none
+    from rawthink_local.serverplace import ServerPlace  # noqa: PLC0415 - see above
 
-    return ServerPlace(store, settings)
+    noted = Collections(world.state / "local" / "collections" if world.state else None)
+    return ServerPlace(store, settings, noted)
 
 
 def foreign_file(folder: Path, settings: LocalSettings) -> Path:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_core.plugins import ProviderPlugin
+from rawthink_core.plugins import Needs, ProviderPlugin
 from rawthink_local.settings import LocalSettings
 
 if TYPE_CHECKING:
     from rawthink_core.provider import World
     from rawthink_local.provider import LocalProvider
 
-__all__ = ["LocalSettings", "make", "plugin"]
+__all__ = ["LocalSettings", "make", "needs", "plugin"]
 
 
 def make(settings: LocalSettings, world: World) -> LocalProvider:
@@ -21,11 +21,18 @@ def make(settings: LocalSettings, world: World) -> LocalProvider:
     return LocalProvider(settings, world)
 
 
+def needs(settings: LocalSettings) -> Needs:
+    """Return what holds the search index: the engine in this process, or the client of a server."""
+    if settings.url is None:
+        return Needs(("qdrant_edge",), "rawthink[local]")
+    return Needs(("qdrant_client",), "rawthink[qdrant]")
+
+
 plugin = ProviderPlugin(
     name="local",
     title="A folder on this machine: one readable journal, search without any server",
     make=make,
     settings=LocalSettings,
-    requires=("qdrant_edge",),
     install="rawthink[local]",
+    needs=needs,
 )

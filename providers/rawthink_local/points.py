@@ -108,16 +108,16 @@ class PointMaker:
     def _put(self, view: View, state: State, found: Changes) -> None:
         found.deletes.discard(state.id)
         text, fields = text_of(state), self._fields(view, state)
-        vectors = self._vectors(text)
+        vectors = self._vectors(text, (view.space, state.id))
         if vectors is None:
             fields["vector"] = "waiting"
         row = state.row
         place = (row["session"], row["ordinal"], row.get("speaker")) if state.kind == "passage" else None
         found.points[state.id] = IndexPoint(state.id, document_vector(text), fields, vectors or (), place)
 
-    def _vectors(self, text: str) -> Vectors | tuple[()] | None:
+    def _vectors(self, text: str, item: tuple[str, str]) -> Vectors | tuple[()] | None:
         try:
-            return self._kept.of(text) if self._kept is not None else ()
+            return self._kept.of_item(text, item) if self._kept is not None else ()
         except VectorsUnusable:
             return None  # `Kept.problem` says why; the item is found by its words, and waits
 

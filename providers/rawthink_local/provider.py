@@ -11,6 +11,7 @@ from rawthink_core import reading
 from rawthink_core.asking import ask
 from rawthink_core.config import absolute
 from rawthink_core.embedding import KeptVectors
+from rawthink_core.embedding_queue import EmbeddingQueue
 from rawthink_core.embedding_shelf import texts_of
 from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.graph import Rules
@@ -21,11 +22,12 @@ from rawthink_core.searching import answer
 from rawthink_core.selection import selection, utc
 from rawthink_local import health, mending
 from rawthink_local.declared import CAPABILITIES, VERSION
-from rawthink_local.embedding import Embedding
 from rawthink_local.erasure import forget, places_of
 from rawthink_local.parts import Parts, foreign_file, open_parts
 from rawthink_local.restoring import restore
 from rawthink_local.retrieval import Retrieval
+from rawthink_local.shelf import LocalShelf
+from rawthink_local.vectors import read_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -79,7 +81,7 @@ class LocalProvider(BaseProvider):
         self._threads: ThreadPoolExecutor | None = None
         self._writer: ThreadPoolExecutor | None = None
         self._parts: Parts | None = None
-        self._embedding: Embedding | None = None
+        self._embedding: EmbeddingQueue | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.info = ProviderInfo(
             name="local", version=VERSION, capabilities=CAPABILITIES, location=str(self.folder)
@@ -100,7 +102,8 @@ class LocalProvider(BaseProvider):
             raise
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rawthink-local-write")
         self._parts, self._rules = parts, parts.rules
-        self._embedding = Embedding(self._world.embedder, parts.store, parts.search, self._in_thread)
+        shelf, settled = LocalShelf(parts.store, parts.search), read_model(parts.store.derived)
+        self._embedding = EmbeddingQueue(self._world.embedder, shelf, settled, self._in_thread)
         self._embedding.start()
         able = {
             name: grade for name, grade in CAPABILITIES.items() if self._embedding.wanted or name != "dense"
@@ -163,10 +166,10 @@ class LocalProvider(BaseProvider):
         store, embedding = self._opened, self._embedding
         assert embedding is not None  # noqa: S101 - opened together with the store
         embedding.refuse_writes()
-        generation = await self._in_thread(store.generation) if embedding.wanted else ""
+        generation = await embedding.generation()
         receipt = await self._write(store.record, batch, self._rules)
         self._keep_up_later()
-        pending = await embedding.soon(texts_of(batch), generation) if embedding.wanted else 0
+        pending = await embedding.soon(texts_of(batch), generation)
         return receipt.model_copy(update={"pending_embeddings": pending}) if pending else receipt
 
     def _keep_up_later(self) -> None:

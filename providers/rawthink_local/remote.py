@@ -51,15 +51,32 @@ class RemoteIndex:
         index = cls(client, models, url, name, dimensions)
         if not index._exists():
             index._make()
-        index.look()
-        held = index._held
+        held = index.look()
         if not held and index.size():
             raise IndexDamaged(f"The collection {name} at {url} holds points and no marker")
+        if not held:
+            index._index_fields()  # whoever made it may have been cut short
+        return index._checked()
+
+    @classmethod
+    def open_filled(cls, client: Any, url: str, name: str, dimensions: int = 0) -> RemoteIndex | None:
+        """Open a collection that has its marker, whoever writes to it at present; None where there is none.
+
+        Raises what `open` raises.
+        """
+        from qdrant_client import models  # noqa: PLC0415 - imported late
+
+        check_version(client, url)
+        index = cls(client, models, url, name, dimensions)
+        return index._checked() if index._exists() and index.look() else None
+
+    def _checked(self) -> RemoteIndex:
+        held, url, name, dimensions = self._held, self._url, self._name, self._dimensions
         if held and (held.get("schema"), held.get("dimensions")) != (_SCHEMA, dimensions):
             raise IndexDamaged(f"The collection {name} at {url} is of another version")
-        if not held and index._size_of_vectors() != dimensions:
+        if not held and self._size_of_vectors() != dimensions:
             raise IndexDamaged(f"The collection {name} at {url} was made for another model")
-        return index
+        return self
 
     def _exists(self) -> bool:
         with explaining(self._url, "be asked for the collection"):
@@ -72,6 +89,9 @@ class RemoteIndex:
             except Exception as error:
                 if not exists_already(error):
                     raise
+
+    def _index_fields(self) -> None:
+        with explaining(self._url, "index the fields of the collection"):
             for field, kind in self._to.indexed().items():
                 self._client.create_payload_index(self._name, field, field_schema=kind, wait=True)
 
@@ -80,11 +100,15 @@ class RemoteIndex:
             vectors = self._client.get_collection(self._name).config.params.vectors or {}
         return int(vectors[DENSE].size) if DENSE in vectors else 0
 
-    def look(self) -> None:
-        """Read the marker anew: another process may have written. Raises IndexLost where all is gone."""
+    def look(self) -> bool:
+        """Read the marker anew: another process may have written; tell whether there is one.
+
+        Raises IndexLost where all is gone.
+        """
         with explaining(self._url, "read its marker"):
             found = self._client.retrieve(self._name, [_MARKER], with_payload=True)
         self._held = dict(found[0].payload or {}) if found else {}
+        return bool(self._held)
 
     def apply(
         self, points: Iterable[IndexPoint], deletes: Iterable[str], marker: Mapping[str, str | int]
@@ -219,11 +243,18 @@ class RemoteIndex:
         """Do nothing: the connection is the place's."""
 
 
-def delete_collection(client: Any, url: str, name: str) -> None:
-    """Delete a collection with all its points, if it is there."""
+def collections_of(client: Any, url: str) -> list[str]:
+    """Return the names of all collections that our key lets us see."""
+    with explaining(url, "list its collections"):
+        return [str(found.name) for found in client.get_collections().collections]
+
+
+def delete_collection(client: Any, url: str, name: str) -> bool:
+    """Delete a collection with all its points, if it is there; tell whether it was."""
     with explaining(url, "delete the collection"):
-        if client.collection_exists(name):
+        if there := bool(client.collection_exists(name)):
             client.delete_collection(name)
+    return there
 
 
 def _steps(items: Iterable[_T]) -> Iterator[list[_T]]:

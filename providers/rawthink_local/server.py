@@ -106,11 +106,14 @@ def explaining(url: str, doing: str) -> Iterator[None]:
     try:
         yield
     except (ApiException, ResourceExhaustedResponse, httpx.HTTPError, ValueError) as error:
-        source = getattr(error, "source", error)
-        raise _kind(source, f"The Qdrant server at {url} could not {doing}", httpx) from None
+        raise kind_of(error, f"The Qdrant server at {url} could not {doing}") from None
 
 
-def _kind(error: Exception, failed: str, httpx: Any) -> BackendError:
+def kind_of(error: Exception, failed: str) -> BackendError:
+    """Return what a failure of the client means; ``failed`` is the first half of its sentence."""
+    import httpx  # noqa: PLC0415 - see above
+
+    error = getattr(error, "source", error)
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return _by_status(status, failed)

@@ -9,7 +9,6 @@ Where the file can't be used, there are no vectors to be had, and none are made 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import struct
@@ -17,7 +16,7 @@ import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from rawthink_core.embedding_shelf import Model
+from rawthink_core.embedding_shelf import Late, Model, key_of
 from rawthink_core.errors import BackendUnavailable
 from rawthink_local.files import explained, make_folder, replace
 from rawthink_local.vectorfile import (
@@ -70,6 +69,7 @@ class Kept:
         self.model = model
         self.file = derived / _FILE
         self.problem: str | None = None
+        self.late = Late()
         self._damaged = False
         self._layout = struct.Struct(f"<{model.dimensions}e")
         self._lock = threading.Lock()
@@ -136,9 +136,15 @@ class Kept:
     def of(self, text: str) -> Vectors | None:
         """Return the vectors of a text's windows, None where they are still to come."""
         with self._asked() as db:
-            asked = db.execute("SELECT data FROM vectors WHERE model = ? AND key = ?", (self._id, _key(text)))
+            asked = db.execute(
+                "SELECT data FROM vectors WHERE model = ? AND key = ?", (self._id, key_of(text))
+            )
             row = asked.fetchone()
             return None if row is None else list(self._layout.iter_unpack(row[0]))
+
+    def of_item(self, text: str, item: tuple[str, str]) -> Vectors | None:
+        """Return the vectors for an item that is indexed; where they are to come, remember it in `late`."""
+        return self.late.ask(self.of, text, item)
 
     def some(self, texts: Iterable[str]) -> dict[str, Vectors]:
         """Return the vectors of those of the texts that have any."""
@@ -151,7 +157,7 @@ class Kept:
     def put(self, made: Mapping[str, Sequence[Sequence[float]]]) -> None:
         """Keep the vectors of texts."""
         rows = [
-            (self._id, _key(text), b"".join(self._layout.pack(*vector) for vector in vectors))
+            (self._id, key_of(text), b"".join(self._layout.pack(*vector) for vector in vectors))
             for text, vectors in made.items()
         ]
         with self._asked(reading=False) as db, db:  # all or none
@@ -182,7 +188,7 @@ def forget_vectors(derived: Path, texts: Iterable[str]) -> bool:
     try:
         with explained("erasing from", file), spoken(file), closing(connected(file)) as db:
             db.execute("PRAGMA secure_delete = ON")
-            db.executemany("DELETE FROM vectors WHERE key = ?", [(_key(text),) for text in texts])
+            db.executemany("DELETE FROM vectors WHERE key = ?", [(key_of(text),) for text in texts])
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except VectorsDamaged as error:
         log.warning("%s", error)
@@ -211,7 +217,3 @@ def _number_of(db: sqlite3.Connection, model: Model) -> int:
         db.execute("INSERT OR IGNORE INTO models (fingerprint) VALUES (?)", (model.fingerprint,))
         row = db.execute(asked, (model.fingerprint,)).fetchone()
     return int(row[0])
-
-
-def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

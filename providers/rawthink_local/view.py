@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from rawthink_core.clock import to_micros
 from rawthink_core.commits import Commit
-from rawthink_core.graph import Facts, Needs
-from rawthink_core.identity import entity_id
-from rawthink_core.ranking import Place
-from rawthink_core.rows import Stamped, State, ends_of, fold
+from rawthink_core.keyed import KeyedReader
 from rawthink_local.lines import Line, Moved, read_line
 from rawthink_local.lookup import OVERLAY
 from rawthink_local.openfiles import OpenFiles
 from rawthink_local.storeindex import BASE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from rawthink_core.rows import Stamped, State
     from rawthink_core.selection import Selection
     from rawthink_local.questions import Spot
     from rawthink_local.storeindex import StoreIndex
@@ -31,14 +29,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class View:
-    """Reads states of one space. Not safe to share between threads. Use as a context manager."""
+class View(KeyedReader):
+    """Reads states of one space, and its commits. Not safe to share between threads.
+
+    Use as a context manager.
+    """
 
     def __init__(self, index: StoreIndex, space: str) -> None:
+        super().__init__(space)
         self._index = index
-        self.space = space
         self._files: OpenFiles | None = None
-        self._states: dict[tuple[str, str | None], State | None] = {}
 
     def __enter__(self) -> Self:
         self._files = OpenFiles(self._index)
@@ -96,14 +96,6 @@ class View:
         """Return the rows of this space at some places: all rows of a line that is read as a whole."""
         return self._open.rows(spots, self.space)
 
-    def _ids(self, kind: str, asked: Iterable[tuple[object, ...]]) -> set[str]:
-        """Return the ids of the items that may answer questions of one kind."""
-        wanted = list(asked)
-        if not wanted:
-            return set()
-        spots = (spot for found in self._find_all(kind, wanted) for spot in found)
-        return {stamped.row["id"] for stamped in self.rows_at(spots)}
-
     def commit(self, commit_id: str) -> Commit | None:
         """Return a commit of this space by its id."""
         for spot in self.find("commit", commit_id):
@@ -136,74 +128,22 @@ class View:
         found = zip(items, self._find_all("id", [(item,) for item in items]), strict=True)
         return {item for item, spots in found if all(BASE <= spot.position < OVERLAY for spot in spots)}
 
-    # --- states ---------------------------------------------------------------------------------
+    # --- what core's reader asks ----------------------------------------------------------------
 
-    def state(self, item: str, as_of: str | None = None) -> State | None:
-        """Return the state of one item, an erased one too."""
-        return self._load([item], as_of).get(item)
+    def answers(self, kind: str, asked: Sequence[tuple[object, ...]]) -> list[list[Stamped]]:
+        """Return the rows that may answer questions."""
+        return [self.rows_at(spots) for spots in self._find_all(kind, asked)]
 
-    def _load(self, ids: Iterable[str], as_of: str | None) -> dict[str, State]:
-        """Return the states of items, erased ones too; each is read once in the life of the view."""
-        wanted = list(dict.fromkeys(ids))
-        fresh = [item for item in wanted if (item, as_of) not in self._states]
-        if fresh:
-            spots = self._find_all("id", [(item,) for item in fresh])
-            for item, found in zip(fresh, spots, strict=True):
-                rows = [stamped for stamped in self.rows_at(found) if stamped.row["id"] == item]
-                self._states[item, as_of] = fold(rows, as_of)
-        return {item: state for item in wanted if (state := self._states[item, as_of]) is not None}
+    def ids(self, kind: str, asked: Sequence[tuple[object, ...]]) -> set[str]:
+        """Return the ids of the items that may answer questions: a line is read once for all of them."""
+        spots = (spot for found in self._find_all(kind, asked) for spot in found)
+        return {stamped.row["id"] for stamped in self.rows_at(spots)}
 
-    def _all(self, ids: Iterable[str], as_of: str | None) -> list[State]:
-        return [state for state in self._load(ids, as_of).values() if not state.forgotten]
+    def last_ordinal(self, session: str) -> int:
+        """Return the highest ordinal of a session, -1 where it has no passage."""
+        return self._same(self._index.last_ordinal(self.space, session))
 
-    def states(self, ids: Collection[str], as_of: str | None = None) -> Mapping[str, State]:
-        """Return the states of items by id, and of the entities that they belong to."""
-        found = {state.id: state for state in self._all(ids, as_of)}
-        owners = {end for state in found.values() for end in ends_of(state)} - found.keys()
-        return found | {state.id: state for state in self._all(owners, as_of)}
-
-    def named(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Return the ids of the entities that answer to identity keys."""
-        ids = self._ids("name", ((key, entity_id(self.space, key)) for key in keys))
-        entities = [state for state in self._all(sorted(ids), None) if state.kind == "entity"]
-        return {key: state.id for state in entities for key in state.identity_keys() if key in keys}
-
-    def about(self, entities: Collection[str], as_of: str | None = None) -> list[State]:
-        """Return every observation of these entities, retired ones too."""
-        states = self._all(self._ids("about", ((entity,) for entity in entities)), as_of)
-        return [state for state in states if state.kind == "observation" and state.row["entity"] in entities]
-
-    def links(self, entities: Collection[str], as_of: str | None = None) -> list[State]:
-        """Return every relation that touches these entities, retired ones too."""
-        states = self._all(self._ids("touch", ((entity,) for entity in entities)), as_of)
-        return [s for s in states if s.kind == "relation" and any(end in entities for end in ends_of(s))]
-
-    def passages_at(self, places: Collection[Place], as_of: str | None = None) -> Mapping[Place, State]:
-        """Return the active passages at these places of sessions."""
-        found: dict[Place, State] = {}
-        for state in self._all(sorted(self._ids("place", places)), as_of):
-            if state.kind == "passage" and state.active:
-                found[Place(state.row["session"], state.row["ordinal"])] = state
-        return {place: found[place] for place in places if place in found}
-
-    def session(self, session: str) -> list[State]:
-        """Return every passage of a session."""
-        states = self._all(self._ids("session", [(session,)]), None)
-        return [state for state in states if state.row.get("session") == session]
-
-    def facts(self, wanted: Needs) -> Facts:
-        """Return what a plan needs to see."""
-        space = self.space
-        ids = set(wanted.ids)
-        ids |= self._ids("name", ((key, entity_id(space, key)) for key in wanted.names))
-        ids |= self._ids("said", wanted.texts)
-        ids |= self._ids("link", wanted.links)
-        ids |= self._ids("slot", wanted.slots)
-        ids |= self._ids("decision", ((entity,) for entity in wanted.decisions))
-        ids |= self._ids("origin", ((path,) for path in wanted.origins))
-        states = self._load(ids, None).values()
-        ordinals = {session: self._index.last_ordinal(space, session) for session in wanted.sessions}
-        return Facts(wanted, states, self._same(ordinals))
+    # --- in the order of time -------------------------------------------------------------------
 
     def born_after(self, at: int, item: str, limit: int) -> list[tuple[int, str]]:
         """Return the next items in the order of (recorded at, id), after the given pair."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import importlib.util
 import json
 import os
 from dataclasses import replace
@@ -182,6 +183,30 @@ def test_a_provider_whose_library_is_missing_says_what_to_install(cli, monkeypat
     assert "no_such is not installed; install it with: pip install 'rawthink[local]'" in row["why"]
     answer = cli("search", "x")
     assert (answer.code, "pip install 'rawthink[local]'" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "missing", "extra"),
+    [("", "qdrant_edge", "local"), ("http://127.0.0.1:6333", "qdrant_client", "qdrant")],
+)
+def test_which_library_a_provider_needs_depends_on_its_settings(cli, monkeypatch, address, missing, extra):
+    if address:
+        monkeypatch.setenv("RAWTHINK_PROVIDERS__LOCAL__URL", address)
+    found = importlib.util.find_spec
+    for gone in ("qdrant_edge", "qdrant_client"):
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name, gone=gone: None if name == gone else found(name)
+        )
+        row = next(row for row in cli("providers", "--json").json["providers"] if row["name"] == "local")
+        assert row["available"] == (gone != missing)
+        if gone == missing:
+            wanted = f"{missing} is not installed; install it with: pip install 'rawthink[{extra}]'"
+            assert wanted in row["why"]
+            assert wanted in " ".join(cli("providers", "local").out.split())
+            answer = cli("search", "x")
+            assert (answer.code, wanted in answer.err) == (2, True)
+        else:
+            assert row["capabilities"]["lexical"]
 
 
 def test_settings_of_a_provider_are_described(cli):

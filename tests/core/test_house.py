@@ -20,14 +20,14 @@ CORE = ROOT / "rawthink_core"
 
 # Core from the roof down: a module imports only what stands above it.
 LEVELS = (
-    "errors clock stopwords tokens text redaction vocabulary model",
+    "errors clock stopwords tokens text scanning redaction vocabulary model",
     "frame writes reads upkeep operations",
     "identity rows commits ranking embedding provider",
     "embedders.threads embedders.vectors embedders.batches embedders.figures embedders.connection",
     "embedders.endpoint embedders.http embedders.ollama embedders.openai",
     "embedders.directions embedders.serving embedders.offline embedders.auto",
     "work validation slice entities revising planning graph dialects foreign",
-    "selection questions asking embedding_shelf embedding_queue retrieval hits finding searching reading keyed activity",
+    "selection questions asking embedding_shelf vectorizer embedding_queue retrieval hits finding searching reading keyed activity",
     "decisions masking injected chat context turns",
     "plugins guard layers config recall verbs moving memory opening sync",
     "vault.chunking vault.frontmatter vault.folder vault.documents vault.ledger vault.reports vault.catalogue",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rawthink_core import redaction
+from rawthink_core import scanning
 from rawthink_core.redaction import Secret, find_secrets, redact
 
 KEY40 = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -256,13 +256,13 @@ def test_findings_are_in_order_apart_and_rebuild_the_text(text):
 def test_where_a_long_text_is_cut_into_pieces_changes_nothing(text, size):
     whole = find_secrets(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redaction, "_PIECE", size)
+        patch.setattr(scanning, "PIECE", size)
         assert find_secrets(text) == whole
 
 
-@pytest.mark.parametrize("before", [redaction._PIECE - 20, redaction._PIECE, redaction._PIECE + 1])
+@pytest.mark.parametrize("before", [scanning.PIECE - 20, scanning.PIECE, scanning.PIECE + 1])
 def test_a_secret_across_two_pieces_is_masked_whole(before):
-    secret = "ghp_" + "a1B2" * (redaction._REACH // 2)  # ends far behind what the first piece sees
+    secret = "ghp_" + "a1B2" * (scanning.REACH // 2)  # ends far behind what the first piece sees
     text = "word " * (before // 5) + "x" * (before % 5) + f" {secret} " + "word " * 20_000
     (found,) = find_secrets(text)
     assert text[found.start : found.end] == secret

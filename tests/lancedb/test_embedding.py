@@ -41,6 +41,19 @@ class Counting(ToyEmbedder):
         return (await ToyEmbedder.embed_passages(self, [text]))[0]
 
 
+class Waiting(Counting):
+    """Waits in the middle of its work until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def embed_passages(self, texts):
+        self.begun.set()
+        await self.go.wait()
+        return await super().embed_passages(texts)
+
+
 async def settled(memory, seconds=20):
     end = time.monotonic() + seconds
     while (health := await memory.health()).pending_embeddings:
@@ -66,6 +79,28 @@ async def test_what_was_just_written_is_found_by_its_meaning_and_no_text_is_embe
         assert (await finds(memory, "vehicle"))[0] == "the car is red"
         await settled(memory)
     assert len(embedder.asked) == len(set(embedder.asked)) == 3
+
+
+async def test_what_happens_while_texts_are_embedded_is_seen_when_their_vectors_come(tmp_path):
+    embedder = Waiting()
+    async with memory_at(tmp_path, embedder) as memory:
+        said = asyncio.ensure_future(tell(memory, "a kitten sleeps", "the car is red"))
+        await asyncio.wait_for(embedder.begun.wait(), 10)
+        hit = (await memory.search("kitten")).items[0]  # which indexes both without vectors
+        await memory.forget(ids=[hit.id])
+        embedder.go.set()
+        await said
+        await settled(memory)
+        assert await finds(memory, "vehicle") == ["the car is red"]
+        assert index_of(memory).kept.of("a kitten sleeps") is None
+        embedder.go.clear()
+        embedder.begun.clear()
+        said = asyncio.ensure_future(tell(memory, "a feline purrs", session="other"))
+        await asyncio.wait_for(embedder.begun.wait(), 10)
+        await memory.search("feline")
+        embedder.go.set()
+        await said
+        assert await finds(memory, "cat") == ["a feline purrs"]
 
 
 async def test_a_slow_embedder_holds_nobody_up(tmp_path, monkeypatch):

@@ -1,9 +1,11 @@
-"""What is written gets its vectors without anybody waiting, and what can't be embedded is found by its words."""
+"""Vectors of a local store: kept in one file, indexed by each process, gone with what is forgotten.
+
+How the queue works, and what it does about embedders that fail: `tests/core/test_embedding_queue.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 import sqlite3
 import time
@@ -12,13 +14,10 @@ from contextlib import closing
 import pytest
 
 from rawthink_conformance.toys import ToyEmbedder
-from rawthink_core import asking
-from rawthink_core.embedders import auto
-from rawthink_core.embedders.ollama import OllamaSettings
-from rawthink_core.embedding import EmbedderPlugin
-from rawthink_core.errors import BackendUnavailable, EmbedderMismatch
-from rawthink_local import embedding, vectorfile
-from rawthink_local.embedding import _ROUND
+from rawthink_core import asking, embedding_queue
+from rawthink_core.embedding_queue import _ROUND
+from rawthink_core.errors import EmbedderMismatch
+from rawthink_local import vectorfile
 from rawthink_local.vectors import read_model
 
 from .house import RULES, finds, memory_at, note, row, spoil, store_at, thing
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.asyncio
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Wait for what takes a moment, however busy the machine; nobody has asked anything before."""
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 5.0)
+    monkeypatch.setattr(embedding_queue, "_AT_ONCE_SECONDS", 5.0)
     asking._asked_lately._vectors.clear()
 
 
@@ -48,6 +47,19 @@ class Slow(ToyEmbedder):
 
     async def embed_query(self, text):
         return (await ToyEmbedder.embed_passages(self, [text]))[0]
+
+
+class Waiting(Slow):
+    """Waits in the middle of its work until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def embed_passages(self, texts):
+        self.begun.set()
+        await self.go.wait()
+        return await super().embed_passages(texts)
 
 
 async def settled(memory, seconds=20):
@@ -73,19 +85,16 @@ async def test_what_was_just_written_is_found_by_its_meaning(tmp_path):
         assert read_model(tmp_path / "vault" / ".rawthink").name == "toy"
 
 
-async def test_a_slow_embedder_holds_nobody_up_and_the_rest_follows(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
-    slow = Slow(0.6)
-    async with memory_at(tmp_path, embedder=slow) as memory:
-        began = time.monotonic()
-        receipt = await say(memory, "a kitten sleeps")
-        assert time.monotonic() - began < 0.55
-        assert receipt.pending_embeddings == 2
-        assert await finds(memory, "sleeps") == ["a kitten sleeps"]
-        await asyncio.sleep(1.5)
-        await settled(memory)
-        assert "a kitten sleeps" in await finds(memory, "feline")
-    assert len(slow.asked) == len(set(slow.asked)), "no text twice"
+async def test_what_is_indexed_before_its_vectors_come_is_found_by_its_meaning_too(tmp_path):
+    embedder = Waiting()
+    async with memory_at(tmp_path, embedder=embedder) as memory:
+        said = asyncio.ensure_future(say(memory, "a kitten sleeps"))
+        await asyncio.wait_for(embedder.begun.wait(), 10)
+        assert await finds(memory, "kitten") == ["a kitten sleeps"]
+        assert memory.provider._parts.search.waiting_count() == 2
+        embedder.go.set()
+        assert not (await said).pending_embeddings
+        assert (await finds(memory, "feline"))[0] == "a kitten sleeps"
 
 
 async def test_what_was_written_without_an_embedder_gets_its_vectors_by_the_next_process(tmp_path):
@@ -143,17 +152,6 @@ async def test_another_embedder_is_refused_before_any_write_and_says_what_to_do(
         assert (await say(memory, "a third cat")).status == "stored"
 
 
-async def test_a_model_that_changed_behind_its_name_is_refused(tmp_path):
-    async with memory_at(tmp_path, embedder=ToyEmbedder()) as memory:
-        await say(memory, "a kitten sleeps")
-    changed = ToyEmbedder()
-    changed.fingerprint = "toy; another digest"
-    async with memory_at(tmp_path, embedder=changed) as memory:
-        await memory.search("kitten")
-        with pytest.raises(EmbedderMismatch, match="another digest"):
-            await say(memory, "a cat purrs")
-
-
 async def test_an_index_that_is_deleted_is_built_without_embedding_again(tmp_path):
     first = Slow()
     async with memory_at(tmp_path, embedder=first) as memory:
@@ -186,78 +184,6 @@ async def test_a_long_text_is_found_by_any_of_its_windows(tmp_path):
     async with memory_at(tmp_path, embedder=toy) as memory:
         await say(memory, f"{filler}. kitten kitten kitten. {filler}", "nothing of the sort")
         assert (await finds(memory, "feline"))[0].startswith("word0")
-
-
-async def test_closing_does_not_wait_for_an_embedder_that_hangs(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.25)
-
-    class Hanging(Slow):
-        async def open(self):
-            await asyncio.sleep(60)
-
-    async with memory_at(tmp_path, embedder=Hanging()) as memory:
-        began = time.monotonic()
-        await say(memory, "a kitten sleeps")
-        assert (await memory.search("kitten")).items
-    assert time.monotonic() - began < 5
-
-
-async def test_a_failing_embedder_never_fails_a_write(tmp_path):
-    class Broken(Slow):
-        async def embed_passages(self, texts):
-            raise BackendUnavailable("broken for good")
-
-    async with memory_at(tmp_path, embedder=Broken()) as memory:
-        assert (await say(memory, "a kitten sleeps")).status == "stored"
-        assert (await memory.health()).pending_embeddings == 2
-
-
-async def test_auto_is_what_it_found_when_the_store_was_made(tmp_path, monkeypatch):
-    chosen = []
-
-    async def choose(settings=None):
-        chosen.append(settings)
-        return auto.CHOICES["offline" if len(chosen) == 1 else "none"]
-
-    toys = {"offline": EmbedderPlugin("offline", "a toy", lambda _: ToyEmbedder("offline"))}
-    monkeypatch.setattr(auto, "CHOICES", {**auto.CHOICES, **toys})
-    monkeypatch.setattr(auto, "resolve_auto", choose)
-    for _ in range(2):
-        async with memory_at(tmp_path, embedder=auto.AutoEmbedder(OllamaSettings())) as memory:
-            await say(memory, "a kitten sleeps")
-            assert "a kitten sleeps" in await finds(memory, "feline")
-    assert len(chosen) == 1
-    for _ in range(2):
-        async with memory_at(tmp_path / "other", embedder=auto.AutoEmbedder(OllamaSettings())) as memory:
-            await say(memory, "a kitten sleeps")
-            assert await finds(memory, "kitten") == ["a kitten sleeps"]
-            await memory.provider._embedding.ready(1)
-    assert len(chosen) == 2
-    async with memory_at(
-        tmp_path / "other", embedder=ToyEmbedder()
-    ) as memory:  # none was no choice to keep to
-        await say(memory, "a cat purrs")
-        assert "a cat purrs" in await finds(memory, "feline")
-
-
-async def test_making_vectors_anew_needs_an_embedder_that_answers_and_else_changes_nothing(tmp_path):
-    async with memory_at(tmp_path, embedder=ToyEmbedder()) as memory:
-        await say(memory, "a kitten sleeps")
-    model = read_model(tmp_path / "vault" / ".rawthink")
-    async with memory_at(tmp_path) as memory:
-        await memory.maintain(reindex=True)
-        assert (await memory.search("kitten")).items
-    down = ToyEmbedder("other")
-    down.down = True
-    async with memory_at(tmp_path, embedder=down) as memory:
-        with pytest.raises(BackendUnavailable, match="is down"):
-            await memory.maintain(reindex=True)
-        with pytest.raises(EmbedderMismatch):
-            await say(memory, "a cat purrs")
-    assert read_model(tmp_path / "vault" / ".rawthink") == model
-    async with memory_at(tmp_path, embedder=Slow()) as memory:
-        assert await finds(memory, "feline") == ["a kitten sleeps"]
-        assert not memory.provider._embedding.embedder.asked, "nothing was embedded again"
 
 
 # --- what goes wrong ----------------------------------------------------------------------------
@@ -356,85 +282,11 @@ async def test_forgetting_goes_through_though_the_vectors_are_held(tmp_path, mon
         assert "locked" in place.note
 
 
-async def test_a_plugin_that_fails_in_its_own_way_is_logged_once_and_tried_again(
-    tmp_path, monkeypatch, caplog
-):
-    monkeypatch.setattr(embedding, "_SHORTEST", 0.01)
-    monkeypatch.setattr(embedding, "_LONGEST", 0.02)
-
-    class Odd(Slow):
-        odd, tries = True, 0
-
-        async def embed_passages(self, texts):
-            self.tries += 1
-            if self.odd:
-                raise ValueError("no such axis")
-            return await super().embed_passages(texts)
-
-    odd = Odd()
-    caplog.set_level(logging.INFO, logger="rawthink.local")
-    async with memory_at(tmp_path, embedder=odd) as memory:
-        assert (await say(memory, "a kitten sleeps")).status == "stored"
-        await memory.search("kitten")
-        end = time.monotonic() + 15
-        while odd.tries < 5:
-            assert time.monotonic() < end
-            await asyncio.sleep(0.01)
-        assert memory.provider._embedding.problem == "ValueError: no such axis"
-        traced = [record for record in caplog.records if record.exc_info]
-        assert len(traced) == 1
-        assert traced[0].exc_info[0] is ValueError
-        odd.odd = False
-        await settled(memory)
-        page = await recovered(memory, "feline")
-        assert [hit.text for hit in page.items] == ["a kitten sleeps"]
-
-
-async def test_a_plugin_that_fails_to_open_in_its_own_way_is_opened_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "_SHORTEST", 0.01)
-
-    class Odd(Slow):
-        tries = 0
-
-        async def open(self):
-            self.tries += 1
-            if self.tries < 3:
-                raise KeyError("weights")
-            await super().open()
-
-        async def close(self):
-            raise RuntimeError("already gone")
-
-    async with memory_at(tmp_path, embedder=Odd()) as memory:
-        await say(memory, "a kitten sleeps")
-        page = await recovered(memory, "feline")
-        assert [hit.text for hit in page.items] == ["a kitten sleeps"]
-
-
-class Waiting(Slow):
-    """Waits in the middle of its work until it may go on."""
-
-    def __init__(self):
-        super().__init__()
-        self.begun, self.go = asyncio.Event(), asyncio.Event()
-
-    async def embed_passages(self, texts):
-        self.begun.set()
-        await self.go.wait()
-        return await super().embed_passages(texts)
-
-
-@pytest.mark.parametrize("when", ["just written", "worked off"])
-async def test_a_text_that_is_forgotten_while_it_is_embedded_leaves_no_vector(tmp_path, monkeypatch, when):
-    monkeypatch.setattr(embedding, "_AT_ONCE_SECONDS", 0.2)
-    if when == "worked off":
-        with store_at(tmp_path) as store:
-            store.record(note("Pets", "a kitten sleeps", "the automobile is red"), RULES)
+async def test_a_text_that_is_forgotten_while_it_is_embedded_leaves_no_vector(tmp_path):
+    with store_at(tmp_path) as store:
+        store.record(note("Pets", "a kitten sleeps", "the automobile is red"), RULES)
     embedder = Waiting()
     async with memory_at(tmp_path, embedder=embedder) as memory:
-        await memory.provider._embedding.ready(5)
-        if when == "just written":
-            await say(memory, "a kitten sleeps", "the automobile is red")
         page = await memory.search("kitten")
         await asyncio.wait_for(embedder.begun.wait(), 10)
         await memory.forget(ids=[page.items[0].id])

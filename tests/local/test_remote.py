@@ -250,6 +250,7 @@ def test_what_goes_to_a_server_asks_for_tenants_and_idf_of_one_space():
 
     index = RemoteIndex(Recording(), models, URL, NAME, 2)
     index._make()
+    index._index_fields()
     made = {args[1]: named["field_schema"] for name, args, named in bodies if name == "create_payload_index"}
     assert made["space"].is_tenant is True
     (named,) = [named for name, _, named in bodies if name == "create_collection"]

@@ -4,48 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from rawthink_core.embedding import TextsNotEmbedded, windows
 from rawthink_core.errors import BackendError
-from rawthink_local.vectors import forget_vectors
+from rawthink_core.upkeep import Check
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from rawthink_core.embedding import Embedder
-    from rawthink_local.searchindex import SearchIndex
-    from rawthink_local.store import Store
+    from rawthink_core.embedding_shelf import Shelf
 
-log = logging.getLogger("rawthink.local")
+log = logging.getLogger("rawthink.embedding")
 
+BY_WORDS = "mend what it says; search goes by words meanwhile"
 _TOGETHER = 32  # texts of one call
+_PROBE_SECONDS = 10.0  # the first call may load a model
 
 
 class Vectorizer:
     """Embeds texts that have no vectors yet, and keeps what comes. For one event loop."""
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        store: Store,
-        index: SearchIndex,
-        in_thread: Callable[..., Awaitable[Any]],
-    ) -> None:
+    def __init__(self, embedder: Embedder, shelf: Shelf, in_thread: Callable[..., Awaitable[Any]]) -> None:
         self._embedder = embedder
-        self._store = store
-        self._index = index
+        self._shelf = shelf
         self._in_thread = in_thread
         self._turn = asyncio.Lock()
 
     async def missing(self, texts: Iterable[str]) -> list[str]:
-        """Return those of the texts that have no vectors yet. Raises VectorsUnusable."""
-        kept = self._index.kept
-        return [] if kept is None else await self._in_thread(kept.missing, list(texts))
+        """Return those of the texts that have no vectors yet. Raises a BackendError."""
+        if self._shelf.model is None:
+            return []
+        missing: list[str] = await self._in_thread(self._shelf.missing, list(texts))
+        return missing
 
     async def count_missing(self, texts: Sequence[str]) -> int:
         """Count the texts that have no vectors yet: all of them, where nobody can tell."""
-        if self._index.kept is None:
+        if self._shelf.model is None:
             return len(set(texts))
         try:
             return len(await self.missing(texts))
@@ -56,7 +53,7 @@ class Vectorizer:
     async def embed(self, texts: Sequence[str], generation: str) -> None:
         """Embed texts, given the generation that the store had before they were read or written.
 
-        Raises what the embedder raises, and VectorsUnusable.
+        Raises what the embedder raises, and what the shelf does.
         """
         async with self._turn:  # so that no text is embedded twice
             missing = await self.missing(texts)
@@ -83,15 +80,34 @@ class Vectorizer:
         `forget` changes the generation before it deletes vectors. So either it finds these, or they are seen
         to be late here.
         """
-        kept = self._index.kept
-        if kept is None:
+        if self._shelf.model is None:
             return
-        kept.put(made)
-        now = self._store.generation()
-        if generation != now and not (generation == "none" and now.endswith(":1")):  # the first write made it
-            forget_vectors(self._store.derived, made)
+        self._shelf.put(made)
+        if self._shelf.forgotten_since(generation):
+            self._shelf.drop(list(made))
+
+    async def index(self, texts: Sequence[str]) -> None:
+        """Have the index take the vectors of texts that it was faster than. Raises what the shelf does."""
+        items = await self._in_thread(self._shelf.late, texts)
+        if items:
+            await self._in_thread(self._shelf.write_again, items)
 
 
 def reason_of(error: Exception) -> str:
     """Say what failed: an error that nobody foresaw is named by its kind too."""
     return str(error) if isinstance(error, BackendError) else f"{type(error).__name__}: {error}"
+
+
+async def probed(embedder: Embedder) -> Check:
+    """Embed a word and say how that went."""
+    start = time.monotonic()
+    try:
+        await asyncio.wait_for(embedder.open(), _PROBE_SECONDS)
+        await asyncio.wait_for(embedder.embed_query("probe"), _PROBE_SECONDS)
+    except Exception as error:  # noqa: BLE001 - a plugin may fail in any way; the report says so
+        late = f"{embedder.name} did not answer within {_PROBE_SECONDS:g} s"
+        detail = late if isinstance(error, TimeoutError) else reason_of(error)
+        return Check(name="embedder", status="warn", detail=detail, fix=BY_WORDS)
+    took = (time.monotonic() - start) * 1e3
+    detail = f"{embedder.name}, {embedder.dimensions} numbers; a word took {took:.0f} ms"
+    return Check(name="embedder", status="ok", detail=detail)
