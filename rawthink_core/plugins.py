@@ -65,7 +65,7 @@ class ProviderPlugin:
     be there, and ``install`` what pip installs them by: loading the plugin imports none of them. A store
     lies where its world says; a provider whose stores lie elsewhere brings ``tried``, which turns settings
     into the subject of a conformance run: each world has a store of its own there, and ``close`` clears
-    them away.
+    them away and returns what was seen of the backend, by name, for the report.
     """
 
     name: str
