@@ -81,7 +81,8 @@ class ProviderPlugin:
     be there, and ``install`` what pip installs them by: loading the plugin imports none of them. What only
     some settings need, ``needs`` tells of an instance. A store lies where its world says; a provider whose
     stores lie elsewhere brings ``tried``, which turns settings into the subject of a conformance run: each
-    world has a store of its own there, and ``close`` clears them away.
+    world has a store of its own there, and ``close`` clears them away and returns what was seen of the
+    backend, by name, for the report.
     """
 
     name: str

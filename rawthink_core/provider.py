@@ -224,15 +224,7 @@ class BaseProvider:
 
     async def on_before_chat(self, request: BeforeChat) -> Recall:
         """Recall by searching."""
-        page = await self.search(
-            SearchQuery(
-                scope=request.scope,
-                text=request.text,
-                limit=request.limit,
-                items=("observation", "passage"),  # a name alone tells a model nothing
-                relevant_only=True,
-            )
-        )
+        page = await self.search(request.as_query())
         return Recall(items=page.items, degraded=page.degraded)
 
     async def on_after_chat(self, request: AfterChat) -> RecordReceipt:

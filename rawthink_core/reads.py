@@ -172,6 +172,16 @@ class BeforeChat(Scoped):
     text: Text
     limit: int = Field(default=8, ge=1, le=MAX_LIMIT)
 
+    def as_query(self) -> SearchQuery:
+        """Return the search that this comes down to."""
+        return SearchQuery(
+            scope=self.scope,
+            text=self.text,
+            limit=self.limit,
+            items=("observation", "passage"),  # a name alone tells a model nothing
+            relevant_only=True,
+        )
+
 
 class Recall(Answer):
     """What a chat turn may want to know: hits, never rendered text."""

@@ -43,6 +43,7 @@ class Report:
     capabilities: dict[str, str]
     results: tuple[Result, ...]
     versions: dict[str, str] = field(default_factory=dict)
+    observed: dict[str, str] = field(default_factory=dict)  # of the backend, where its documents are silent
 
     @property
     def ok(self) -> bool:
@@ -77,7 +78,9 @@ class Report:
             elif result.detail:
                 lines.append(f"    {result.outcome}: {_line(result.detail)}")
         what = ", ".join(f"{name} {number}" for name, number in self.versions.items())
-        return "\n".join([*lines, "", self.summary(), what])
+        seen = [f"    {name}: {_line(value)}" for name, value in self.observed.items()]
+        seen = ["seen of its backend, of which its documents say nothing:", *seen] if seen else []
+        return "\n".join([*lines, "", *seen, self.summary(), what])
 
     def markdown(self) -> str:
         """Return the report as a Markdown page."""
@@ -94,6 +97,9 @@ class Report:
             "|---|---|",
             *(f"| `{name}` | {_cell(grade)} |" for name, grade in self.capabilities.items()),
             "",
+            *(["| of its backend | seen |", "|---|---|"] if self.observed else []),
+            *(f"| {name} | {_cell(value)} |" for name, value in self.observed.items()),
+            *([""] if self.observed else []),
             "| | requirement | rule | promise | |",
             "|---|---|---|---|---|",
         ]
@@ -112,6 +118,7 @@ class Report:
             "counts": self.counts,
             "versions": self.versions,
             "capabilities": self.capabilities,
+            "observed": self.observed,
             "results": [
                 {
                     "id": result.requirement.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
@@ -52,10 +53,9 @@ class Installed:
         else:
             spoil(world)
 
-    def close(self) -> None:
-        """Clear away what is not in a world's folder."""
-        if self._other is not None:
-            self._other.close()
+    def close(self) -> dict[str, str]:
+        """Clear away what is not in a world's folder; return what was seen of the backend, if anything."""
+        return dict(self._other.close() or {}) if self._other is not None else {}
 
 
 def conform(
@@ -74,10 +74,12 @@ def conform(
     provider, ConfigError when it needs settings, and InvalidRequest when ``only`` or a waiver names nothing.
     """
     subject = Installed(load_provider(name), settings)
+    observed: dict[str, str] = {}
     try:
-        return conform_subject(subject, only=only, waivers=waivers, deep=deep, told=told)
+        report = conform_subject(subject, only=only, waivers=waivers, deep=deep, told=told)
     finally:
-        subject.close()
+        observed = subject.close()
+    return replace(report, observed=observed)
 
 
 def conform_subject(

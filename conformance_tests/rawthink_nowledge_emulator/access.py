@@ -1,4 +1,4 @@
-"""Who may ask: the key in either header, the exempt paths, and the block after wrong keys (section 1.1)."""
+"""Who may ask: the key in either header, the exempt paths, and the block after wrong keys."""
 
 from __future__ import annotations
 

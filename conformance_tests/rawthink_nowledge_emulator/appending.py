@@ -1,4 +1,4 @@
-"""How messages get into a thread: what is the same message, checkpoints, keys for a retry (section 1.5)."""
+"""How messages get into a thread: what is the same message, checkpoints, keys for a retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The behaviours that a client meets here (section 6 of our notes). Each has a test of its name."""
+"""The behaviours that a client meets here. Each has a test of its name."""
 
 from __future__ import annotations
 

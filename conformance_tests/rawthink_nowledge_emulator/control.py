@@ -66,7 +66,7 @@ def _shown(emulator: Emulator, name: str) -> Any:
         values = emulator.assumed
         return {
             key: {
-                "section": one.section,
+                "area": one.area,
                 "statement": one.statement,
                 "value": values[key],
                 "others": one.others,

@@ -158,7 +158,7 @@ def _range(field: Field, value: float, place: tuple[str | int, ...]) -> Fault | 
 
 
 def range_sentence(field: Field) -> str:
-    """Return the sentence of section 1.1 for a value out of range."""
+    """Return the sentence for a value out of range."""
     if field.least is None or field.most is None:
         return f"{field.name} must be at least {field.least}"
     return f"{field.name} must be between {field.least} and {field.most}"

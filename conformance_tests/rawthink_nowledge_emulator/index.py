@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-LEAST = 0.20  # section 2.3: what scores less is dropped
+LEAST = 0.20  # what scores less is dropped
 STEM = 4  # letters that two words share at their beginning, to count as near
 WORDS = re.compile(r"[\u3400-\u9fff\u3040-\u30ff\uac00-\ud7af]|\w+")
 CJK = re.compile(r"[\u3400-\u9fff\u3040-\u30ff\uac00-\ud7af]")

@@ -1,4 +1,4 @@
-"""Labels and the labels of memories (section 1.4). Several names are one label: its id is derived."""
+"""Labels and the labels of memories. Several names are one label: its id is derived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Supersede, deprecate, archive, forget, and the EVOLVES edges they leave (sections 1.3 and 2.4)."""
+"""Supersede, deprecate, archive, forget, and the EVOLVES edges they leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create, upsert, list, read, change and delete memories (sections 1.3 and 2)."""
+"""Create, upsert, list, read, change and delete memories."""
 
 from __future__ import annotations
 

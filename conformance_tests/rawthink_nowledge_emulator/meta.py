@@ -1,4 +1,4 @@
-"""Health, statistics and the description of the API (section 1.2)."""
+"""Health, statistics and the description of the API."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How the versions of the server differ, as data: handlers ask the profile and never the version.
 
-Sources are named by section of our notes on the API and by evidence: OA is the vendor's OpenAPI 0.9.15, S066
-the server 0.6.6 as observed, RT probes of live servers 0.10.27-0.10.30, CLI the client 0.10.109.
+Sources: OA is the vendor's OpenAPI 0.9.15, S066 the server 0.6.6 as observed, RT probes of live servers
+0.10.27-0.10.30, CLI the client 0.10.109.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ class Profile:
 
     version: str
     refusals: Literal["json", "text"]
-    """What a 422 is: FastAPI's JSON list of faults (OA), or axum's plain text (D1, RT)."""
+    """What a 422 is: FastAPI's JSON list of faults (OA), or axum's plain text (RT)."""
 
     client_ids: bool
     """Whether POST /memories takes an ``id`` and says ``action`` (OA); else both are unknown (S066)."""
 
     created_relationships: Literal["count", "list"]
-    """D4: an integer by the OpenAPI; an empty list was seen at 0.10.27."""
+    """An integer by the OpenAPI; an empty list was seen at 0.10.27."""
 
     public_fields: frozenset[str]
-    """What a MemoryPublic has at its top level beyond the oldest fields (section 2.2)."""
+    """What a MemoryPublic has at its top level beyond the oldest fields."""
 
     patch_labels: Literal["ignored", "replaced"]
-    """D5: PATCH ignores ``labels`` up to 0.10.28; the client 0.10.109 expects them to be replaced."""
+    """PATCH ignores ``labels`` up to 0.10.28; the client 0.10.109 expects them to be replaced."""
 
     not_found: str
     """The sentence of a 404 for a memory; ``{id}`` is filled in."""
 
     state_after_limit: bool
-    """Section 3: GET /memories filters by state after LIMIT, so pages may be short and still not the last."""
+    """GET /memories filters by state after LIMIT, so pages may be short and still not the last."""
 
     state_in_metadata: bool
-    """Section 2.2: a caller's own ``metadata.state`` other than "active" hides a row from the list."""
+    """A caller's own ``metadata.state`` other than "active" hides a row from the list."""
 
     swallows_list_errors: bool
-    """Section 3: an internal error of GET /memories is answered as 200 with no memories."""
+    """An internal error of GET /memories is answered as 200 with no memories."""
 
     search_needs_query: bool
-    """D2: POST search without a query is refused (OA), or answered with an empty list (RT)."""
+    """POST search without a query is refused (OA), or answered with an empty list (RT)."""
 
     search_offset: bool
-    """D3: whether POST search honours ``offset``."""
+    """Whether POST search honours ``offset``."""
 
     error_codes: bool
-    """Section 1.1: whether errors carry ``error_code`` and ``retryable``."""
+    """Whether errors carry ``error_code`` and ``retryable``."""
 
     thread_exists: tuple[int, str]
     """Status and sentence of POST /threads with a known id."""
 
     append_wraps: bool
-    """Section 1.1: an empty append is a 500 that quotes the 400."""
+    """An empty append is a 500 that quotes the 400."""
 
     append_mode: bool
-    """Section 1.5: whether acknowledgements say how they appended, and identity conflicts are refused."""
+    """Whether acknowledgements say how they appended, and identity conflicts are refused."""
 
     health_details: bool
-    """Section 1.2: whether GET /health/details exists; the client falls back to /health where it doesn't."""
+    """Whether GET /health/details exists; the client falls back to /health where it doesn't."""
 
     @property
     def number(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What the server refuses with: a status, a sentence, and the codes of section 1.1."""
+"""What the server refuses with: a status, a sentence."""
 
 from __future__ import annotations
 

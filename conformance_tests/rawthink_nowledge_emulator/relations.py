@@ -1,4 +1,4 @@
-"""Explicit relations between memories, and the graph around one (sections 1.3 and 1.6)."""
+"""Explicit relations between memories, and the graph around one."""
 
 from __future__ import annotations
 

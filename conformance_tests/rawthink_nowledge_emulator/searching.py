@@ -1,4 +1,4 @@
-"""The two searches over memories (section 2.3): they differ in names, defaults and shape."""
+"""The two searches over memories: they differ in names, defaults and shape."""
 
 from __future__ import annotations
 

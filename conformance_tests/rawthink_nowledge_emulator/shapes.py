@@ -1,4 +1,4 @@
-"""How rows are shown: MemoryPublic and MemoryNode of section 2.2, relations, threads, labels, spaces."""
+"""How rows are shown: MemoryPublic and MemoryNode, relations, threads, labels, spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spaces, moving and deleting in bulk, working memory and the context bundle (sections 1.3 and 1.6)."""
+"""Spaces, moving and deleting in bulk, working memory and the context bundle."""
 
 from __future__ import annotations
 

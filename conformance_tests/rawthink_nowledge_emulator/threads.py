@@ -1,4 +1,4 @@
-"""Threads: create, append, import, list, read, search, delete (section 1.5)."""
+"""Threads: create, append, import, list, read, search, delete."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ def examine(
             checks.append(Check(name="journal", status="fail", detail=str(error), fix=_UPGRADE))
         except (RawThinkError, Moved, sqlite3.Error, OSError) as error:
             checks.append(Check(name="journal", status="fail", detail=str(error), fix=_AGAIN))
+            store = None
         if embedder is not None:
             checks.append(embedder)
     elif folder.is_dir():

@@ -26,6 +26,7 @@ def maintain(parts: Parts, request: Maintain) -> MaintainReceipt:
     What is due is done before a re-indexing too, as all is built anew then in any case.
     """
     store = parts.store
+    store.notice(there=store.journal.exists())
     done: list[str] = []
     if request.repair:
         done += repair(store)

@@ -60,6 +60,7 @@ class Store:
         self._header: Callable[[], Header] | None = None
         self._laid: Commit | None = None
         self._known_as: tuple[tuple[int, ...], str | None] = ((), None)
+        self._was_there = False
 
     @property
     def derived(self) -> Path:
@@ -84,10 +85,23 @@ class Store:
                 return header()
             self.journal.create(header, self.lock)
         found = self.journal.header()
+        self._was_there = True
         self.index.refresh()
         if self.journal.unfinished() or self.passages.unfinished():
             self._tidy()
         return found
+
+    def notice(self, *, there: bool) -> None:
+        """Take note of whether there is a journal. Raises BackendUnavailable where there was one.
+
+        Read on, it would pass for an empty memory; written on, a new one would take its place.
+        """
+        if self._was_there and not there:
+            raise BackendUnavailable(
+                f"{self.journal.path} was there and is gone: moved, deleted, or on a disk that is not there. "
+                "Bring it back; to begin an empty memory in its place, start anew"
+            )
+        self._was_there = there
 
     def _tidy(self) -> None:
         """Delete what a `forget` that was killed has left, or leave that to the next write."""
@@ -114,6 +128,7 @@ class Store:
         for _ in self.attempts():
             with suppress(Moved):
                 self.index.refresh()
+                self.notice(there=any(self.index.main.identity[1:]))
                 return self.adoption.look() if self.adoption is not None else None
         raise self.restless()
 
@@ -214,9 +229,11 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the lock, having seen what is new; set a torn tail aside, refuse where lines are damaged."""
-        if not self.journal.exists() and self._header is not None:
+        self.notice(there=self.journal.exists())
+        if not self._was_there and self._header is not None:
             self.journal.create(self._header, self.lock)
         with self.lock.held():
+            self.notice(there=self.journal.exists())
             self.journal.tidy()
             self.passages.tidy()
             self.index.refresh()

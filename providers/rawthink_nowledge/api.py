@@ -1,7 +1,7 @@
 """The calls that we make of the API, one method each, with their answers checked for shape.
 
-Sections are those of the vendor's API as we know it: either generation, its documents and what was seen of
-live servers. Where an answer's body is not known for sure, nothing of it is relied on.
+The API is known from its documents and from what was seen of live servers of either generation. Where an
+answer's body is not known for sure, nothing of it is relied on.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ class Api:
         answer = await self.client.write("PATCH", path, body=changes, what="changing a memory")
         return self._memory(answer, "changing a memory")
 
-    async def supersede(self, old: str, new: str, reason: str, space: str) -> None:
-        """Say that a memory took another's place."""
+    async def supersede(self, old: str, new: str, reason: str, space: str) -> Any:
+        """Say that a memory took another's place; return the answer, of which nobody knows the form."""
         body = {"newer_memory_id": new, "reason": reason, "space_id": space}
-        await self.client.write(
+        return await self.client.write(
             "POST", f"/memories/{quote(old, safe='')}/supersede", body=body, what="supersede"
         )
 

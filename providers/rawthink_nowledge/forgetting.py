@@ -16,7 +16,7 @@ from rawthink_core.errors import BackendError
 from rawthink_core.identity import canonical_id
 from rawthink_core.operations import ForgetReceipt, Place
 from rawthink_core.text import identity_key
-from rawthink_nowledge.mirror import erased
+from rawthink_nowledge.marks import erased
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rawthink_nowledge.api import Api
     from rawthink_nowledge.entries import Entry, Log
     from rawthink_nowledge.ledger import Ledger
-    from rawthink_nowledge.mirror import Mark
+    from rawthink_nowledge.marks import Mark
     from rawthink_nowledge.writing import Writer
 
 _DERIVED = (

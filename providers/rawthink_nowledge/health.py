@@ -68,7 +68,7 @@ async def examine(
     if found := await asyncio.to_thread(
         answers_of, world.state, provider.place.url, str(said.get("version"))
     ):
-        told = ", ".join(f"{name}: {value}" for name, value in found.items())
+        told = "; ".join(f"{name}: {value}" for name, value in found.items())
         checks.append(Check(name="behaviour", status="note", detail=f"as probed: {told}"))
     degraded = any(check.status in ("warn", "fail") for check in checks)
     status = "degraded" if degraded else "ok"

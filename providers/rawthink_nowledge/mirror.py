@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rawthink_core.commits import Commit
 from rawthink_nowledge.entries import Unreadable, entry_of
 from rawthink_nowledge.ledger import Ledger
 from rawthink_nowledge.lexicon import Lexicon
+from rawthink_nowledge.marks import Mark, erased
 from rawthink_nowledge.scribe import log_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from rawthink_core.rows import Row
     from rawthink_nowledge.api import Memory
@@ -26,20 +27,6 @@ if TYPE_CHECKING:
 
 _RECENT: Final = 256
 _FOLLOWED: Final = 3  # logs that a new one names
-
-
-class Mark(NamedTuple):
-    """When an item was forgotten: in the order of commits, and by the server's clock."""
-
-    at: str
-    commit: str
-    created: str
-
-
-def erased(row: Row, log: Log, gone: Mapping[str, Mark]) -> bool:
-    """Tell whether a row of a batch is about what was forgotten after it; an entity may be back since."""
-    mark = gone.get(row["id"])
-    return mark is not None and row["op"] != "forgotten" and (log.at, log.commit) < mark[:2]
 
 
 class Mirror:
@@ -59,6 +46,7 @@ class Mirror:
         self._ledgers: defaultdict[str, Ledger] = defaultdict(Ledger)
         self._lexicons: defaultdict[str, Lexicon] = defaultdict(Lexicon)
         self._recent: deque[str] = deque(maxlen=_RECENT)  # memories with logs, the newest last
+        self._searched: set[str] = set()  # spaces whose words are indexed as they come
         self._waiting: set[tuple[str, str]] = set()  # batches whose memories are not all known
         self._stale: set[str] = set()  # spaces whose ledger is to be made anew
         self._gone: defaultdict[str, dict[str, Mark]] = defaultdict(dict)  # what was forgotten, by item
@@ -82,6 +70,14 @@ class Mirror:
                 if entry is not None:
                     self._put(entry)
             self._assemble()
+
+    def in_order(self, listed: Sequence[str]) -> None:
+        """Note in which order the whole list shows its memories, the newest first."""
+        with self._lock:
+            place = {memory: n for n, memory in enumerate(listed)}
+            logs = [m for m, entry in self._entries.items() if entry.log is not None]
+            logs.sort(key=lambda memory: place.get(memory, len(place)), reverse=True)
+            self._recent = deque(logs, maxlen=_RECENT)
 
     def put(self, entries: Iterable[Entry]) -> None:
         """Take in what was just written."""
@@ -144,6 +140,26 @@ class Mirror:
             logs = {log_id(self.store, *batch) for batch in self._logless}
             return self._referred | (logs - self._lost)
 
+    def wanted(self, memories: Collection[str], few: int) -> set[str]:
+        """Return the memories that must be known before these count: logs, else what else their batches made.
+
+        Nothing for batches of which more than ``few`` are missing, and no more than that in all.
+        """
+        wanted: set[str] = set()
+        with self._lock:
+            for memory in memories:
+                entry = self._entries.get(memory)
+                if entry is None:
+                    continue
+                known = self._logs.get((entry.space, entry.commit))
+                missing = self._missing(entry.space, entry.commit) if known else [self._log_id(entry)]
+                if len(wanted.union(missing)) <= few:
+                    wanted.update(missing)
+        return wanted - self._lost
+
+    def _log_id(self, entry: Entry) -> str:
+        return log_id(self.store, entry.space, entry.commit)
+
     def lose(self, memories: Collection[str]) -> None:
         """Note that these were asked for: those that are not here by now are gone, or can't be read."""
         with self._lock:
@@ -187,6 +203,8 @@ class Mirror:
             self._waiting.discard((space, commit))
             if commit not in self._ledgers[space].commits and (made := self._made(space, commit)):
                 self._ledgers[space].add(made)
+        for space in tuple(self._searched):
+            self._lexicons[space].follow(self._ledgers[space])
 
     def _made(self, space: str, commit: str) -> Commit | None:
         """Return a commit with the rows of all its items that are still there."""
@@ -215,6 +233,10 @@ class Mirror:
         """Lend the ledger of a space: nothing is taken in meanwhile."""
         with self._lock:
             yield self._ledgers[space] if space in self._ledgers else Ledger()
+
+    def index(self, space: str) -> None:
+        """Index the words of a space as they come from now on: it is searched."""
+        self._searched.add(space)
 
     @contextmanager
     def searchable(self, space: str) -> Iterator[tuple[Ledger, Lexicon]]:

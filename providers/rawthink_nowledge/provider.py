@@ -19,7 +19,7 @@ from rawthink_core.errors import (
 from rawthink_core.graph import Rules
 from rawthink_core.identity import looks_like_id
 from rawthink_core.model import zone_named
-from rawthink_core.operations import Place, ScanPage
+from rawthink_core.operations import Place, Recall, ScanPage
 from rawthink_core.provider import BaseProvider, ProviderInfo
 from rawthink_core.selection import utc
 from rawthink_nowledge import health, upkeep
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rawthink_core.operations import (
         AfterChat,
         Batch,
+        BeforeChat,
         Export,
         Forget,
         ForgetReceipt,
@@ -218,6 +219,12 @@ class NowledgeProvider(BaseProvider):
     async def search(self, query: SearchQuery) -> SearchPage:
         """Find what a question is about, by its words and by the server's own search."""
         return await self.room(query.scope.space).search(query.canonical(self._rules))
+
+    async def on_before_chat(self, request: BeforeChat) -> Recall:
+        """Recall by searching, within the time that a chat has."""
+        query = request.as_query().canonical(self._rules)
+        page = await self.room(query.scope.space).search(query, patient=False)
+        return Recall(items=page.items, degraded=page.degraded)
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """A room: everything that works on one Space of the server, and how a question is answered from it.
 
 A reader waits a moment for news from the server. Where none comes, what is known already is the answer, and
-it says since when: a memory that is slow or away for a while still helps.
+it says since when: a memory that is slow or away for a while still helps. While everything is read for the
+first time, a search answers from what has been read by then, and says how much that is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rawthink_core.asking import Asked
-from rawthink_core.errors import BackendError, RawThinkError
+from rawthink_core.errors import BackendError, BackendTimeout, RawThinkError
 from rawthink_core.searching import answer
 from rawthink_core.selection import owner_of, selection
 from rawthink_core.text import has_substance
@@ -20,6 +21,7 @@ from rawthink_nowledge.lifecycle import Lifecycle
 from rawthink_nowledge.mirror import Mirror
 from rawthink_nowledge.placing import Placer
 from rawthink_nowledge.retrieval import Retrieval
+from rawthink_nowledge.settings import GUESSED_FLOOR
 from rawthink_nowledge.writing import Writer
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 0.7  # seconds that a search waits for the server: a recall has 1.2 in all
 READING: Final = 3.0  # seconds that other reads wait for it
+FIRST: Final = 10.0  # seconds that a search waits while everything is read for the first time
 _WEIGHT: Final = 0.4  # of the server's list beside that of words
 
 
@@ -61,11 +64,15 @@ class Room:
         activity: Activity,
     ) -> None:
         self.shared = False  # with others of our spaces: the server's search would weigh them as well
+        self.early = (
+            False  # whether the server knows what is current, so that its hits count before all is read
+        )
         self.mirror = Mirror(settings.store)
-        self.follower = Follower(api, server_space, self.mirror)
+        self.follower = Follower(api, server_space, self.mirror, settings.connections)
         placer = Placer(api, self.follower, settings.store, settings.connections)
         self.writer = Writer(placer, self.follower, instants)
         self.lifecycle = Lifecycle(api, self.follower)
+        self.floor = GUESSED_FLOOR if settings.min_score is None else settings.min_score
         self.api = api
         self._settings = settings
         self._world = world
@@ -103,20 +110,41 @@ class Room:
 
     # --- searching ------------------------------------------------------------------------------
 
-    async def search(self, query: SearchQuery) -> SearchPage:
-        """Answer a question by its words, and by what the server's search makes of it."""
-        patience = PATIENCE if self.follower.loaded else None
-        news = asyncio.create_task(self.refresh(patience))
+    async def search(self, query: SearchQuery, *, patient: bool = True) -> SearchPage:
+        """Answer a question by its words, and by what the server's search makes of it.
+
+        Who is not ``patient`` is answered in the time that a recall has, from whatever was read by then.
+        """
+        self.mirror.index(query.scope.space)
+        known = self.follower.loaded
+        news = asyncio.create_task(self.refresh(PATIENCE if known or not patient else FIRST))
         hits = asyncio.create_task(self._server_search(query.text))
         try:
             await asyncio.wait((news, hits))
         finally:
             news.cancel()
             hits.cancel()
-        degraded = news.result()
         found, why = hits.result()
+        failed: BackendError | None = None
+        try:
+            degraded = news.result()
+        except BackendError as error:
+            failed, degraded = error, self._so_far(error)
         said = "; ".join(reason for reason in (degraded, why) if reason)
-        return await asyncio.to_thread(self._answer, query, found, said or None)
+        page = await asyncio.to_thread(self._answer, query, found, said or None)
+        if failed is None:
+            return page
+        page = _of_a_part(page)
+        if not page.items and not self.follower.read:
+            raise failed
+        return page
+
+    def _so_far(self, error: BackendError) -> str:
+        """Say how much of the Space is known while it is read for the first time, and why that is not all."""
+        number, of = self.follower.read, self.follower.of
+        read = f"{number:,} of {of:,} memories have" if of else f"{number:,} memories have"
+        stopped = "" if isinstance(error, BackendTimeout) else "and then it failed: "
+        return f"found in a part only, {read} been read: {stopped}{error}"
 
     async def _server_search(self, text: str) -> tuple[list[tuple[str, float]], str | None]:
         """Return the memories that the server's search finds, with scores, or why it could not be asked."""
@@ -125,6 +153,8 @@ class Room:
         try:
             async with asyncio.timeout(PATIENCE):
                 hits = await self.api.search(text, self.follower.space)
+                if self.early and not self.follower.loaded:
+                    await self.follower.take_in([hit.memory for hit in hits])
         except TimeoutError:
             return [], f"the server's search did not answer in {PATIENCE:g} s; found by words only"
         except RawThinkError as error:
@@ -140,7 +170,7 @@ class Room:
             and entry.space == space
             and entry.row is not None
         ]
-        asked = Asked((), _WEIGHT, self._settings.min_score) if items else None
+        asked = Asked((), _WEIGHT, self.floor) if items else None
         with self.mirror.searchable(space) as (ledger, lexicon):
             return answer(
                 query,
@@ -150,6 +180,12 @@ class Room:
                 asked,
                 self._world.fusion,
             )
+
+
+def _of_a_part(page: SearchPage) -> SearchPage:
+    """Return a page without what is said of entities not read yet. How much is left out nobody knows."""
+    shown = tuple(hit for hit in page.items if hit.item != "observation" or hit.entity is not None)
+    return page.model_copy(update={"items": shown, "total": None, "truncated": True})
 
 
 def scanned(request: Scan, ledger: Ledger, after: tuple[str, str] | None) -> Scanned:

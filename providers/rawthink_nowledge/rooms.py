@@ -10,6 +10,7 @@ from rawthink_core.activity import Activity
 from rawthink_core.errors import BackendProtocolError, UnknownSpace, quoted
 from rawthink_nowledge.entries import entry_of
 from rawthink_nowledge.health import numbers
+from rawthink_nowledge.probe import answers_of, floor_of
 from rawthink_nowledge.room import Room
 from rawthink_nowledge.scribe import store_id
 from rawthink_nowledge.settings import DEFAULT_SPACE
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rawthink_nowledge.api import Api
     from rawthink_nowledge.settings import NowledgeSettings
 
-_IDS_SINCE: Final = (0, 9)  # the version from which on the server takes ids from its clients
+_IDS_SINCE: Final = (0, 9)  # the version from which on the server takes ids, and supersedes
 
 
 class Rooms:
@@ -39,6 +40,7 @@ class Rooms:
         self._activity = Activity(_activity_file(world.state, api.client.url, settings.store))
         self._noting: set[asyncio.Future[None]] = set()
         self._version: tuple[int, ...] = ()
+        self._floor: float | None = None  # what was found out of the scores of this server
         self._settled = False  # whether the server knows the zone of this store
         self._settling = asyncio.Lock()
 
@@ -64,6 +66,9 @@ class Rooms:
             shared = shared or list(self._spaces.values()).count(server_space) > 1
             room = Room(self.api, server_space, self._settings, self._world, self._instants, self._activity)
             room.shared = shared
+            room.early = self._version >= _IDS_SINCE
+            if self._floor is not None and self._settings.min_score is None:
+                room.floor = self._floor
             self.opened[server_space] = room
         return self.opened[server_space]
 
@@ -77,6 +82,8 @@ class Rooms:
                 f"{self.api.client.url} answers, but not as a Nowledge Mem does; is the address right?"
             )
         self._version = numbers(said.get("version"))
+        known = self._world.state, self.api.client.url, str(said.get("version"))
+        self._floor = floor_of(await asyncio.to_thread(answers_of, *known))
         zone = await self._stored_zone()
         self._settled = bool(zone)
         return zone

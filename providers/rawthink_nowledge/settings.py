@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "http://127.0.0.1:14242"
 DEFAULT_SPACE: Final = "default"
+GUESSED_FLOOR: Final = 0.65  # nobody has measured what scores a server gives to what is not meant
 
 
 def _address(url: str) -> str:
@@ -78,12 +79,13 @@ class NowledgeSettings(BaseModel):
         title="Search by meaning",
         description="Ask the server's own search too, which knows what words mean",
     )
-    min_score: float = Field(
-        default=0.65,
+    min_score: float | None = Field(
+        default=None,
         ge=0,
         le=1,
         title="Floor",
-        description="Score of the server from which on a hit counts that shares no word",
+        description="Score of the server from which on a hit counts that shares no word; by default what "
+        f"`rawthink conform nowledge` found out, else {GUESSED_FLOOR}, a guess",
     )
     threads: bool = Field(
         default=False, title="Threads", description="Also add each chat turn to a thread of its session"

@@ -46,7 +46,7 @@ class _Tried(NowledgeProvider):
 
 
 class Trial:
-    """Makes providers for a conformance run, and clears away what they wrote."""
+    """Makes providers for a conformance run, and clears away what they wrote. Runs its own event loops."""
 
     def __init__(self, settings: NowledgeSettings) -> None:
         if settings.url is None and not os.environ.get("NMEM_API_URL"):
@@ -60,6 +60,13 @@ class Trial:
         self._run = f"conform {uuid.uuid4().hex[:12]} "
         self._stores: dict[Path, NowledgeSettings] = {}
         self._cleared: set[Path] = set()
+        asyncio.run(self._reach())
+
+    async def _reach(self) -> None:
+        """Raise a BackendError at once: a hundred checks with a wrong key would lock this machine out."""
+        async with self._server() as api:
+            await api.health()
+            await api.page(self._space, 0, 1)
 
     def make_provider(self, world: World) -> NowledgeProvider:
         """Return a provider on a store that belongs to this world alone."""
@@ -78,9 +85,9 @@ class Trial:
         own = {"store": f"{self._run}{len(self._stores)}", "other_spaces": self._space, **more}
         return self._settings.model_copy(update=own)
 
-    def close(self) -> None:
-        """Ask what the documents leave open, and delete everything that this run wrote."""
-        asyncio.run(self._close())
+    def close(self) -> dict[str, str]:
+        """Delete what this run wrote, ask what the documents leave open, and return the answers."""
+        return asyncio.run(self._close())
 
     async def clear_gone(self) -> None:
         """Delete the stores of worlds whose bench is gone."""
@@ -99,12 +106,13 @@ class Trial:
         finally:
             await client.close()
 
-    async def _close(self) -> None:
+    async def _close(self) -> dict[str, str]:
         async with self._server() as api:
             await self._clear(api, {settings.store for settings in self._stores.values()})
             version = str((await api.health()).get("version"))
             answers = await probe(api, self._space, RandomIds())
             await asyncio.to_thread(self._keep, version, answers)
+            return answers
 
     def _keep(self, version: str, answers: dict[str, str]) -> None:
         keep(world_of(load()).state, self._place.url, version, answers)

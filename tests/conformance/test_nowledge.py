@@ -1,8 +1,13 @@
-"""The Nowledge provider keeps every promise of the contract, on servers of either generation."""
+"""The Nowledge provider keeps every promise of the contract, on servers of either generation.
+
+One set-up of each generation runs everything; the others what they may change. With `DEEP_VARIABLE` set all
+of them run everything.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import subprocess
 import sys
@@ -12,6 +17,9 @@ import httpx2
 import pytest
 
 from rawthink_conformance import ProviderConformance
+from rawthink_conformance.checking import DEEP_VARIABLE, run_check
+from rawthink_conformance.requirements import REQUIREMENTS
+from rawthink_conformance.suite import tell_pytest
 from rawthink_nowledge.provider import NowledgeProvider
 from rawthink_nowledge.settings import NowledgeSettings
 
@@ -40,7 +48,27 @@ def server(request):
         process.stdin.close()
 
 
-class _OnEmulator(ProviderConformance):
+LONG = ("machine.agrees", "load.loop")  # half a minute, and on each set-up the same calls
+WRITTEN = (  # topics that hang on how the server takes, keeps, lists and retires memories
+    "batch", "export", "forget", "history", "ids", "maintain", "open", "passage", "restore", "revise", "same",
+    "scan", "scope", "write", "writes",
+)  # fmt: skip
+FOUND = ("chat", "search")
+AWAY = ("down", "health")
+
+
+def kept(*topics):
+    """Let a test check each requirement of some topics, or all short ones."""
+    deep = bool(os.environ.get(DEEP_VARIABLE))
+    chosen = [
+        pytest.param(requirement, id=requirement.id)
+        for requirement in REQUIREMENTS.values()
+        if deep or (requirement.id not in LONG and (not topics or requirement.id.partition(".")[0] in topics))
+    ]
+    return pytest.mark.parametrize("requirement", chosen)
+
+
+class _OnEmulator:
     """Every world has a store of its own on one server, a process; `default` has a Space to itself."""
 
     generation: ClassVar[str] = "0.10"
@@ -77,27 +105,41 @@ class _OnEmulator(ProviderConformance):
             self.urls[world.path] = f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-class TestNowledge(_OnEmulator):
-    pass
-
-
-class TestNowledgeByWordsOnly(_OnEmulator):
+class TestNowledgeByWordsOnly(_OnEmulator, ProviderConformance):
     """Without the server's search, the order of hits is core's."""
 
     more: ClassVar = {"server_search": False}
 
 
-class TestNowledgeOldest(_OnEmulator):
+class TestNowledgeOldest(_OnEmulator, ProviderConformance):
     """0.6: it takes no ids, and shows less of a memory."""
 
     generation = "0.6"
 
 
+class TestNowledge(_OnEmulator):
+    """As it comes, the server's search included."""
+
+    @kept()
+    def test_keeps(self, requirement):
+        tell_pytest(run_check(requirement, self, {}))
+
+
 class TestNowledgePython(_OnEmulator):
+    """0.9: it refuses, pages and hides failures as 0.6 does, and takes ids as 0.10."""
+
     generation = "0.9"
+
+    @kept(*WRITTEN, *AWAY)
+    def test_keeps(self, requirement):
+        tell_pytest(run_check(requirement, self, {}))
 
 
 class TestNowledgeOtherwise(_OnEmulator):
     """What nobody has seen a server do may be otherwise than the emulator assumes."""
 
     assume: ClassVar = GUESSES_TURNED
+
+    @kept(*WRITTEN, *FOUND)
+    def test_keeps(self, requirement):
+        tell_pytest(run_check(requirement, self, {}))

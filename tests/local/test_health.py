@@ -102,7 +102,7 @@ async def test_a_journal_that_can_no_longer_be_read_is_a_failure_with_a_reason(t
         path.rename(path.with_name("elsewhere"))
         path.mkdir()
         health = await memory.health()
-        assert health.status == "degraded"
+        assert health.status == "down"
         assert row(health, "journal", "it is a folder").status == "fail"
         assert all_say_how_to_mend(health)
         with pytest.raises(BackendUnavailable):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rawthink_conformance.reference import ReferenceProvider
 from rawthink_core.clock import ManualClock
-from rawthink_core.errors import RawThinkError
+from rawthink_core.errors import BackendUnavailable, RawThinkError
 from rawthink_core.memory import Memory
 from rawthink_core.operations import Forget, Scope
 from rawthink_local import following, lookup
@@ -258,15 +258,20 @@ def test_another_content_in_the_same_file_is_seen_at_once(tmp_path, shape):
     assert path.stat().st_ino == inode
 
 
-def test_a_journal_that_goes_away_is_an_empty_store_and_not_an_error(tmp_path, shape):
+def test_a_journal_that_goes_away_is_down_and_not_empty_until_it_is_back(tmp_path, shape):
     path = fill(tmp_path, "one", "two", "three")
     with store_at(tmp_path) as store:
         shape(store)
         assert len(texts_in(store)) == 3
-        path.unlink()
-        assert texts_in(store) == []
-        store.record(note("Redis", "anew"), RULES)
-        assert texts_in(store) == ["anew"]
+        elsewhere = path.rename(path.with_name("elsewhere"))
+        with pytest.raises(BackendUnavailable, match="was there and is gone"):
+            texts_in(store)
+        with pytest.raises(BackendUnavailable, match="was there and is gone"):
+            store.record(note("Redis", "anew"), RULES)
+        assert not path.exists(), "a new memory was begun in its place"
+        elsewhere.rename(path)
+        store.record(note("Redis", "more"), RULES)
+        assert texts_in(store) == ["one", "two", "three", "more"]
 
 
 def test_a_view_never_mixes_two_journals(tmp_path, shape):

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 import rawthink_nowledge_emulator
-from rawthink_nowledge_emulator import BEHAVIOURS, GENERATIONS, JOBS, PAGES, PROFILES, WAYS, Emulator
+from rawthink_nowledge_emulator import ASSUMED, BEHAVIOURS, GENERATIONS, JOBS, PAGES, PROFILES, WAYS, Emulator
 from rawthink_nowledge_emulator.behaviours import Behaviour
 from rawthink_nowledge_emulator.control import SWITCHES
 from rawthink_nowledge_emulator.service import NOT_EMULATED, ROUTES
@@ -249,3 +249,11 @@ def test_the_page_names_every_switch_failure_job_and_version():
     )
     assert header == list(PROFILES)
     assert all(len(row) == len(PROFILES) + 1 for row in rows[1:])
+
+
+def test_the_page_lists_every_guess_as_it_is_used():
+    page = (HERE.parents[1] / "docs" / "nowledge-emulator.md").read_text("utf-8")
+    for name, guess in ASSUMED.items():
+        others = ", ".join(f"`{other}`" for other in guess.others)
+        row = f"| `{name}` | {guess.area} | {guess.statement} | `{guess.value}` | {others} |"
+        assert row in page.splitlines()

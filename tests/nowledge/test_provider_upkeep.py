@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rawthink_core.clock import RandomIds
-from rawthink_nowledge.probe import answers_of, keep, probe
-from rawthink_nowledge_emulator import Emulator
+from rawthink_nowledge.probe import FLOOR, answers_of, floor_of, keep, probe
+from rawthink_nowledge_emulator import Emulator, index
 
 from .provided import kinds, memory_on, provider_on, said, sent, thing
 
@@ -158,10 +158,10 @@ async def texts(server):
 @pytest.mark.parametrize(
     ("assume", "seen"),
     [
-        ({}, {"upsert, metadata": "replaced", "upsert, omitted fields": "reset"}),
+        ({}, {"metadata of an upsert": "replaced", "fields that an upsert omits": "reset"}),
         (
             {"upsert_metadata": "merged", "upsert_omitted": "kept", "superseded_in_list": "shown"},
-            {"upsert, metadata": "merged", "upsert, omitted fields": "kept"},
+            {"metadata of an upsert": "merged", "fields that an upsert omits": "kept"},
         ),
     ],
 )
@@ -174,14 +174,54 @@ async def test_a_probe_finds_out_and_leaves_nothing(tmp_path, assume, seen):
         assert server.memories() == []
         assert found.items() >= seen.items()
         assert found["ids of clients"] == "taken"
-        assert found["PATCH, labels"] == "ignored"
+        assert found["supersede"].startswith("answered with ")
+        assert found[FLOOR].startswith("not told apart")  # the emulator counts words
+        assert found["labels in PATCH"] == "ignored"
         expected = "shows superseded ones" if assume else "hides superseded ones"
-        assert found["list, state=active"] == expected
+        assert found["list of active"] == expected
         keep(tmp_path / "state", server.url, "0.10.28", found)
         assert answers_of(tmp_path / "state", server.url, "0.10.28") == found
         assert answers_of(tmp_path / "state", server.url, "0.10.29") == {}
         rows = [check.detail for check in (await provider.health()).checks if check.name == "behaviour"]
         assert "ids of clients: taken" in rows[0]
+
+
+MEANT = {"heron": "wading", "database": "storage", "peanuts": "food"}
+
+
+def by_meaning(question, text, **_):
+    """Score as a server with an embedder may: .9 in the same words, .62 where the same is meant, else .38."""
+    if question <= text:
+        return 0.9, ""
+    same = any(word in text and other in question for word, other in MEANT.items())
+    return (0.62 if same else 0.38), ""
+
+
+async def test_what_a_servers_scores_are_worth_is_found_out_and_used_from_then_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "score", by_meaning)
+    question = "where do wading fowl breed?"
+    with Emulator() as server:
+        async with memory_on(server, tmp_path) as memory:
+            await memory.record(passages=[{"session": "s", "text": "the heron is at the quay"}])
+            assert (await memory.search(question)).items == ()  # .62 is below what was guessed
+            found = await probe(memory.provider._rooms.api, "default", RandomIds())
+            assert found[FLOOR] == "0.62 or more, of other things 0.38 at most; so from 0.50"
+            keep(tmp_path / "state", server.url, "0.10.109", found)
+        async with memory_on(server, tmp_path) as memory:
+            assert [hit.text for hit in (await memory.search(question)).items] == ["the heron is at the quay"]
+            assert (await memory.search("which invoice?")).items == ()
+        async with memory_on(server, tmp_path, min_score=0.65) as memory:  # who sets it knows better
+            assert (await memory.search(question)).items == ()
+
+
+async def test_a_probe_of_a_server_whose_search_lags_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("rawthink_nowledge.probe._PAUSE", 0.0)
+    with Emulator() as server:
+        server.lag(never=True)
+        async with memory_on(server, tmp_path) as memory:
+            found = await probe(memory.provider._rooms.api, "default", RandomIds())
+    assert "not found out" in found[FLOOR]
+    assert floor_of(found) is None
 
 
 async def test_a_copy_from_another_store_is_the_same_memory(tmp_path):

@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from itertools import permutations
 
 import pytest
 
-from rawthink_conformance.reference import ReferenceProvider
 from rawthink_conformance.toys import ToyEmbedder
-from rawthink_core.clock import CountingIds, ManualClock
 from rawthink_core.commits import encode
-from rawthink_core.embedding import NoEmbedder
-from rawthink_core.memory import Memory
 from rawthink_core.moving import copy, survey
-from rawthink_core.provider import World
-from rawthink_lancedb.provider import LanceProvider
-from rawthink_lancedb.settings import LanceSettings
-from rawthink_local.provider import LocalProvider
-from rawthink_local.settings import LocalSettings
-from rawthink_nowledge.provider import NowledgeProvider
-from rawthink_nowledge.settings import NowledgeSettings
-from rawthink_nowledge_emulator import Emulator
 
-EVERY = ("active", "ended", "invalidated")
+from .kinds import EVERY, opened
+
 KINDS = ("reference", "local", "lancedb", "nowledge 0.9", "nowledge 0.10")
 EMBEDDING = ("reference", "local", "lancedb")
 QUESTIONS = ("why not write-through", "İstanbul", "猫", "kitten", "two")
-
-
-@asynccontextmanager
-async def opened(kind, folder, stack, embedder=None):
-    """Open a memory of a kind in a folder of its own."""
-    world = World(
-        path=folder / "store",
-        clock=ManualClock(),
-        ids=CountingIds(folder.name),
-        embedder=embedder or NoEmbedder(),
-        timezone="UTC",
-        cache=folder / "cache",
-        state=folder / "state",
-    )
-    name, _, generation = kind.partition(" ")
-    if name == "nowledge":
-        server = stack.enter_context(Emulator(generation))
-        settings = {"url": server.url, "other_spaces": "default"}
-        provider = NowledgeProvider(NowledgeSettings.model_validate(settings), world)
-    elif name == "lancedb":
-        provider = LanceProvider(LanceSettings(), world)
-    elif name == "local":
-        provider = LocalProvider(LocalSettings(), world)
-    else:
-        provider = ReferenceProvider(world)
-    await provider.open()
-    try:
-        yield Memory(provider, space="team", ids=world.ids)
-    finally:
-        await provider.close()
 
 
 async def lived_in(memory):
@@ -133,11 +92,10 @@ async def carried(source, target):
 @pytest.mark.parametrize(("one", "other"), [*permutations(KINDS, 2)], ids=str)
 @pytest.mark.asyncio
 async def test_there_and_back_everything_is_the_same(tmp_path, one, other):
-    with_all = AsyncExitStack()
-    async with with_all as stack:
-        a = await stack.enter_async_context(opened(one, tmp_path / "a", stack))
-        b = await stack.enter_async_context(opened(other, tmp_path / "b", stack))
-        c = await stack.enter_async_context(opened(one, tmp_path / "c", stack))
+    async with AsyncExitStack() as stack:
+        a = await stack.enter_async_context(opened(one, tmp_path / "a"))
+        b = await stack.enter_async_context(opened(other, tmp_path / "b"))
+        c = await stack.enter_async_context(opened(one, tmp_path / "c"))
         await lived_in(a)
         report = await carried(a, b)
         assert report.skipped == report.left_out == 0
@@ -155,8 +113,8 @@ async def test_there_and_back_everything_is_the_same(tmp_path, one, other):
 async def test_nothing_is_embedded_again_where_the_models_agree(tmp_path, one, other):
     mine, theirs = ToyEmbedder(), ToyEmbedder()
     async with AsyncExitStack() as stack:
-        a = await stack.enter_async_context(opened(one, tmp_path / "a", stack, mine))
-        b = await stack.enter_async_context(opened(other, tmp_path / "b", stack, theirs))
+        a = await stack.enter_async_context(opened(one, tmp_path / "a", mine))
+        b = await stack.enter_async_context(opened(other, tmp_path / "b", theirs))
         await lived_in(a)
         await settled(a)
         report = await carried(a, b)
