@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from rawthink_conformance.talking import Space
     from rawthink_core.commits import Commit
-    from rawthink_core.model import Item
-    from rawthink_core.operations import SearchPage
+    from rawthink_core.model import Hit, Item
     from rawthink_core.rows import Stamped
 
 _STORIES = 6
@@ -82,21 +81,19 @@ def _folded(commits: Iterable[Commit]) -> list[Item]:
     return sorted(items, key=lambda item: (item.recorded_at, item.id))
 
 
-def agree_on_hits(mine: SearchPage, theirs: SearchPage, question: str, *, ranked_alike: bool) -> None:
+def agree_on_hits(mine: Sequence[Hit], theirs: Sequence[Hit], question: str, *, ranked_alike: bool) -> None:
     """Require that two searches find the same, and where one hit leads clearly, that it is first in both.
 
     A provider that ranks by itself may find more and order it otherwise; the clear leader must be there.
     """
-    leads = len(theirs.items) == 1 or (
-        len(theirs.items) > 1 and theirs.items[0].score - theirs.items[1].score >= CLEAR
-    )
-    found = [hit.id for hit in mine.items]
+    leads = len(theirs) == 1 or (len(theirs) > 1 and theirs[0].score - theirs[1].score >= CLEAR)
+    found = [hit.id for hit in mine]
     if ranked_alike:
-        equal(set(found), {hit.id for hit in theirs.items}, f"hits for {question!r}")
+        equal(set(found), {hit.id for hit in theirs}, f"hits for {question!r}")
         if leads:
-            equal(found[0], theirs.items[0].id, f"the first hit for {question!r}")
+            equal(found[0], theirs[0].id, f"the first hit for {question!r}")
     elif leads:
-        true(theirs.items[0].id in found, f"{theirs.items[0].text!r} is not found for {question!r}")
+        true(theirs[0].id in found, f"{theirs[0].text!r} is not found for {question!r}")
 
 
 def laws(items: Sequence[Item]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rawthink_conformance.elsewhere import Elsewhere
 from rawthink_conformance.talking import Space
+from rawthink_conformance.watching import watched
 from rawthink_core.clock import CountingIds, ManualClock
 from rawthink_core.provider import Capability, World
 
@@ -50,12 +53,13 @@ class Bench:
         self.provider: Provider
         self._open: list[Provider] = []
         self._batches = 0
+        self._others = 0
 
     async def __aenter__(self) -> Self:
         try:
             self.provider = await self.open()
         except BaseException:
-            self._folder.cleanup()
+            self.discard()
             raise
         return self
 
@@ -69,7 +73,11 @@ class Bench:
             if error is None:  # else what went wrong first is what matters
                 raise
         finally:
-            self._folder.cleanup()
+            self.discard()
+
+    def discard(self) -> None:
+        """Delete the folder."""
+        self._folder.cleanup()
 
     def new_world(self, name: str, **changes: Any) -> World:
         """Return another, empty world in the same folder, with the same clock."""
@@ -86,16 +94,26 @@ class Bench:
             world = replace(world, embedder=self.embedder)
         return replace(world, **changes)
 
+    def make(self, world: World | None = None) -> Provider:
+        """Make a provider without opening it, on this bench's world where none is given. It is watched."""
+        return watched(lambda: self.subject.make_provider(world or self.world))
+
     async def open(self, world: World | None = None) -> Provider:
         """Make and open a provider, on this bench's world where none is given."""
-        provider = self.subject.make_provider(world or self.world)
+        provider = self.make(world)
         try:
             await provider.open()
         except BaseException:
-            await provider.close()
+            with suppress(Exception):  # what went wrong first is what matters
+                await provider.close()
             raise
         self._open.append(provider)
         return provider
+
+    def elsewhere(self) -> Elsewhere:
+        """Start another process with a provider on this bench's world, not opened yet."""
+        self._others += 1
+        return Elsewhere(self.subject, self.world, f"other-{self._others}")
 
     async def close(self, provider: Provider) -> None:
         """Close a provider before the end of the check."""

@@ -17,13 +17,16 @@ _SHOWN = 600
 
 
 class Broken(AssertionError):  # noqa: N818 - says what happened to a promise
-    """A promise of the contract was not kept."""
+    """A promise of the contract was not kept. ``script`` shows it, where one was written."""
+
+    script = ""
 
 
 def equal(seen: object, promised: object, what: str) -> None:
     """Require that what was seen is what was promised."""
     if seen != promised:
-        raise Broken("{}: seen {}, promised {}".format(what, *_apart(repr(seen), repr(promised))))
+        where, seen, promised = _first_difference(seen, promised)
+        raise Broken("{}{}: seen {}, promised {}".format(what, where, *_apart(repr(seen), repr(promised))))
 
 
 def differ(one: object, other: object, what: str) -> None:
@@ -80,6 +83,21 @@ def _apart(one: str, other: str) -> tuple[str, str]:
 def _part(text: str, begin: int) -> str:
     before, after = "…" if begin else "", "…" if begin + _SHOWN < len(text) else ""
     return f"{before}{text[begin : begin + _SHOWN]}{after} ({len(text)} characters)"
+
+
+def _first_difference(seen: object, promised: object, where: str = "") -> tuple[str, object, object]:
+    """Go down two long answers in plain data to the first thing in which they differ."""
+    if isinstance(seen, dict) and isinstance(promised, dict) and seen.keys() == promised.keys():
+        for key in seen:
+            if seen[key] != promised[key]:
+                return _first_difference(seen[key], promised[key], f"{where}, {key}")
+    long = len(repr(seen)) > _SHOWN or len(repr(promised)) > _SHOWN
+    if long and isinstance(seen, list) and isinstance(promised, list):
+        for place, (one, other) in enumerate(zip(seen, promised, strict=False)):
+            if one != other:
+                return _first_difference(one, other, f"{where}, item {place}")
+        return f"{where}, number of items", len(seen), len(promised)
+    return where, seen, promised
 
 
 def _short(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rawthink_core.embedding import windows
+from rawthink_core.errors import TextsNotEmbedded
 from rawthink_core.searching import text_of
 from rawthink_core.selection import SEARCHABLE
 
@@ -29,12 +30,15 @@ class Vectors:
         return {i: text for i, text in texts.items() if i not in self._kept or self._kept[i][0] != text}
 
     async def embed(self, states: Mapping[str, State], embedder: Embedder) -> None:
-        """Embed what is waiting. Raises BackendError."""
+        """Embed what is waiting; what has no vector is set aside. Raises BackendError."""
         texts = self.waiting(states)
-        cut = {item: windows(text, embedder.window) for item, text in texts.items()}
-        made = iter(await embedder.embed_passages([window for each in cut.values() for window in each]))
-        for item, each in cut.items():
-            self._kept[item] = texts[item], [next(made) for _ in each]
+        cut = [(item, window) for item, text in texts.items() for window in windows(text, embedder.window)]
+        try:
+            made = dict(enumerate(await embedder.embed_passages([window for _, window in cut])))
+        except TextsNotEmbedded as error:
+            made = error.vectors
+        for item, text in texts.items():
+            self._kept[item] = text, [made[n] for n, (of, _) in enumerate(cut) if of == item and n in made]
 
     def take(self, states: Mapping[str, State], made: Mapping[str, Sequence[Sequence[float]]]) -> None:
         """Keep vectors that another store made of texts that are waiting."""
@@ -48,7 +52,7 @@ class Vectors:
 
     def of(self, states: Mapping[str, State]) -> dict[str, Windows]:
         """Return the vectors of some items, of their present texts or former ones."""
-        return {item: self._kept[item][1] for item in states if item in self._kept}
+        return {item: self._kept[item][1] for item in states if item in self._kept and self._kept[item][1]}
 
     def forget(self, item: str) -> None:
         """Erase the vectors of an item."""

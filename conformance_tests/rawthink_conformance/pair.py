@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rawthink_conformance.agreement import agree, kept, laws, plain
@@ -86,6 +87,24 @@ class Pair:
         """Send a batch to both."""
         self.sent.append(batch)
         self.both("the answer to a batch", lambda space: space.record(batch), batch.scope.space)
+
+    async def write_and_be_killed(self, batch: Batch) -> None:
+        """Write a batch in another process, which is killed as soon as it has its receipt; write it here too.
+
+        The provider is closed meanwhile, for not every store can be open twice.
+        """
+        self.sent.append(batch)
+        self.touched = batch.scope.space
+        await self.bench.close(self.bench.provider)
+        try:
+            with self.bench.elsewhere() as other:
+                await other.call("open")
+                await other.attempt(batch)
+                other.kill()
+        finally:
+            self.bench.provider = await self.bench.open()
+        with suppress(RawThinkError):
+            await self.bench.space(batch.scope.space, self.reference).record(batch)
 
     def some_id(self, space: str, place: int, *kinds: type[Item]) -> str:
         """Return the id of an item of a space, of any or of given kinds; or one that is nowhere."""

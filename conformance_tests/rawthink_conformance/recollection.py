@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
+from asyncio import Task, ensure_future, to_thread, wait
 from collections import defaultdict
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -50,8 +50,8 @@ CAPABILITIES: dict[Capability, str] = {
     Capability.RANKING: "core",
     Capability.FILTERS: "before_top_k",
     Capability.PROCESSES: "one",
-    Capability.DURABLE: "process crash",
 }
+AT_ONCE = 0.25  # seconds for which a write waits for vectors
 
 
 class Recollection(BaseProvider):
@@ -63,6 +63,7 @@ class Recollection(BaseProvider):
         self._world = world
         self._clock = world.clock
         self._opened: Shelf | None = None
+        self._embedding: Task[None] | None = None
         self._settle(world.timezone or "UTC")
 
     def _settle(self, zone: str) -> None:
@@ -256,11 +257,22 @@ class Recollection(BaseProvider):
         return None, self._mismatch
 
     async def _embed(self, space: str) -> int:
-        """Make the vectors that are missing in a space; return how many still are."""
+        """Make the vectors that are missing in a space; return how many still are after a moment."""
         states, vectors = await to_thread(self._standing, space), self._shelf.vectors
-        with suppress(BackendError):
-            await vectors.embed(states, self._world.embedder)
+        if self._embedding is None or self._embedding.done():
+            self._embedding = ensure_future(vectors.embed(states, self._world.embedder))
+        await wait({self._embedding}, timeout=AT_ONCE)
+        if self._embedding.done():
+            with suppress(BackendError):
+                self._embedding.result()
         return len(vectors.waiting(states))
+
+    async def close(self) -> None:
+        """Leave what has no vector yet for the next time."""
+        if self._embedding is not None:
+            self._embedding.cancel()
+            await wait({self._embedding})
+            self._embedding = None
 
     def _search(self, query: SearchQuery) -> SearchPage:
         return self._answer(query, None, None)

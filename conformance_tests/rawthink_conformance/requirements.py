@@ -9,14 +9,15 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rawthink_core.provider import GRADES, Capability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RULES = (*(str(number) for number in range(1, 18)), "nouns", "search")
+Holder = Literal["model", "plan", "provider", "memory", "host"]
+RULES = (*(str(number) for number in range(1, 18)), "contract", "nouns", "decisions", "chat", "search")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Requirement:
 
     @property
     def test_name(self) -> str:
-        """The name of its test method."""
-        return "test_" + self.id.replace(".", "_")
+        """The name of its test method: it holds the id as it is, so ``pytest -k`` takes ids as well."""
+        return f"test_{self.id}"
 
 
 def _read(data: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Requirement]:

@@ -10,7 +10,9 @@ from rawthink_conformance.expect import Broken
 from rawthink_core.errors import UnsupportedOperation
 from rawthink_core.model import Entity, Observation, Passage, Relation
 from rawthink_core.operations import (
+    AfterChat,
     Batch,
+    BeforeChat,
     Export,
     Forget,
     Get,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         GraphPage,
         History,
         Items,
+        Recall,
         RecordReceipt,
         RestoreReceipt,
         SearchPage,
@@ -114,6 +117,17 @@ class Space:
         """Record passages of a session and return the ids of the new or standing ones, in their order."""
         receipt = await self.record(passages=[{"session": session, "text": text, **fields} for text in texts])
         return receipt.ids("passage", "created", "unchanged")
+
+    async def after_chat(self, id: str, passages: Sequence[Mapping[str, Any]]) -> RecordReceipt:  # noqa: A002 - the request's own word
+        """Store a turn that is over."""
+        request = parse(AfterChat, {"id": id, "scope": self.scope, "passages": passages})
+        receipt = await self.provider.on_after_chat(request)
+        await self._settle(receipt)
+        return receipt
+
+    async def before_chat(self, text: str) -> Recall:
+        """Ask what is relevant to a turn that begins."""
+        return await self.provider.on_before_chat(parse(BeforeChat, {"scope": self.scope, "text": text}))
 
     async def _settle(self, receipt: RecordReceipt) -> None:
         """Wait until what was written can be read, where the provider says that this takes a while."""

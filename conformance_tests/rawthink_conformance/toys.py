@@ -1,12 +1,17 @@
-"""Embedders for checks: one that knows a few words by their meaning, and one that can't be reached."""
+"""Embedders for checks: one that knows a few words by their meaning, and one to which nothing means anything.
+
+The first can be down, slow, or unable to embed some texts. Both give the same vectors on every machine.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import math
 import zlib
 from typing import TYPE_CHECKING
 
-from rawthink_core.errors import BackendUnavailable
+from rawthink_core.errors import BackendUnavailable, TextsNotEmbedded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +37,8 @@ class ToyEmbedder:
         self.name = name
         self.fingerprint = f"{name}; {self.dimensions}"
         self.down = False
+        self.delay = 0.0  # seconds that each request for vectors of passages takes
+        self.unable = ""  # what a text must hold to have no vector; nothing, when empty
         self.embedded = 0  # texts of passages so far
 
     async def open(self) -> None:
@@ -45,7 +52,13 @@ class ToyEmbedder:
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector of length 1 for each text."""
         await self.open()
-        self.embedded += len(texts)
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        failed = {n: "too odd" for n, text in enumerate(texts) if self.unable and self.unable in text}
+        self.embedded += len(texts) - len(failed)
+        if failed:
+            made = {n: self._vector(text) for n, text in enumerate(texts) if n not in failed}
+            raise TextsNotEmbedded(failed, made)
         return [self._vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> list[float]:
@@ -64,3 +77,17 @@ class ToyEmbedder:
                 vector[len(_MEANINGS) + zlib.crc32(word.encode("utf-8", "replace")) % _OTHERS] += 1.0
         length = math.sqrt(sum(x * x for x in vector)) or 1.0
         return [x / length for x in vector]
+
+
+class MeaninglessEmbedder(ToyEmbedder):
+    """The same text has the same vector, and no two texts are near each other."""
+
+    dimensions = 64
+
+    def __init__(self) -> None:
+        super().__init__("meaningless")
+
+    def _vector(self, text: str) -> list[float]:
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=64).digest()
+        length = math.sqrt(sum((byte - 127.5) ** 2 for byte in digest))
+        return [(byte - 127.5) / length for byte in digest]

@@ -26,4 +26,6 @@ class View(KeyedReader):
 
     def last_ordinal(self, session: str) -> int:
         """Return the highest ordinal of a session, -1 where it has no passage."""
+        if self.log.ledger.erasures:  # the ledger still counts what was erased
+            return max((state.row["ordinal"] for state in self.session(session)), default=-1)
         return self.log.last_ordinal(session)

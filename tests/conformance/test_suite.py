@@ -3,20 +3,26 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rawthink_conformance import REQUIREMENTS, ProviderConformance, ReferenceProvider
+from rawthink_conformance import REQUIREMENTS, ProviderConformance, ReferenceProvider, Report
 from rawthink_conformance.checking import CHECKS, run_check
+from rawthink_conformance.contract import CLAUSES
 from rawthink_conformance.expect import Broken, equal
+from rawthink_conformance.matrix import dump, load, merged, stale
 from rawthink_conformance.mutants import Specimen, revising, searching
 from rawthink_conformance.mutants.robustness import Declares
 from rawthink_conformance.requirements import RULES
 from rawthink_conformance.runner import conform_subject
 from rawthink_conformance.suite import tell_pytest
-from rawthink_core.errors import BackendUnavailable
+from rawthink_conformance.waiving import read_waivers
+from rawthink_core.errors import BackendUnavailable, ConfigError
 from rawthink_core.provider import Capability
+
+ROOT = Path(__file__).parents[2]
 
 
 class TestTheData:
@@ -39,9 +45,6 @@ class TestTheData:
                 assert text.endswith("."), requirement.id
                 assert "\n" not in text
 
-    def test_every_rule_has_a_requirement_but_the_one_that_memory_holds_alone(self):
-        assert set(RULES) - {requirement.rule for requirement in REQUIREMENTS.values()} == {"12"}
-
     def test_importing_the_package_imports_neither_pytest_nor_hypothesis(self):
         code = (
             "import sys, rawthink_conformance as suite; suite.plugin; suite.ProviderConformance; suite.conform;"
@@ -51,27 +54,89 @@ class TestTheData:
 
 
 class TestNothingIsSwitchedOff:
+    @pytest.mark.parametrize("name", ["test_scope.exact", "test_scope_exact"])
     @pytest.mark.parametrize("instead", [None, lambda self: None, property(lambda self: None)])
-    def test_a_check_can_not_be_overridden(self, instead):
-        with pytest.raises(TypeError, match="overrides test_scope_exact"):
-            type("Mine", (ProviderConformance,), {"test_scope_exact": instead})
+    def test_a_check_can_not_be_overridden(self, name, instead):
+        with pytest.raises(TypeError, match=r"overrides test_scope\.exact"):
+            type(ProviderConformance)("Mine", (ProviderConformance,), {name: instead})
 
     def test_not_by_a_class_in_between_either(self):
-        mixin = type("Mixin", (), {"test_scope_exact": lambda self: None})
-        with pytest.raises(TypeError, match="overrides test_scope_exact"):
-            type("Mine", (mixin, ProviderConformance), {})
+        mixin = type("Mixin", (), {"test_scope.exact": lambda self: None})
+        with pytest.raises(TypeError, match=r"overrides test_scope\.exact"):
+            type(ProviderConformance)("Mine", (mixin, ProviderConformance), {})
 
-    @pytest.mark.parametrize("mark", [pytest.mark.skip, pytest.mark.xfail(strict=False)])
+    def test_not_afterwards_either(self):
+        class Mine(ProviderConformance):
+            pass
+
+        for victim in (Mine, ProviderConformance):
+            with pytest.raises(TypeError, match="can be waived, not switched off"):
+                setattr(victim, "test_scope.exact", None)
+            with pytest.raises(TypeError, match="can be waived, not switched off"):
+                delattr(victim, "test_scope.exact")
+        with pytest.raises(TypeError, match="no requirement"):
+            Mine.waivers = {"scope.exactly": "some reason"}
+
+    @pytest.mark.parametrize(
+        "mark", [pytest.mark.skip, pytest.mark.xfail(strict=False), pytest.mark.skipif(True, reason="x")]
+    )
     def test_a_class_can_not_be_marked_away(self, mark):
         with pytest.raises(TypeError, match="waive single requirements"):
-            type("Mine", (ProviderConformance,), {"pytestmark": [mark]})
-        type("Mine", (ProviderConformance,), {"pytestmark": pytest.mark.usefixtures()})
+            type(ProviderConformance)("Mine", (ProviderConformance,), {"pytestmark": [mark]})
+        with pytest.raises(TypeError, match="waive single requirements"):
+
+            @mark
+            class Mine(ProviderConformance):
+                pass
+
+        @pytest.mark.filterwarnings("error")
+        class Fine(ProviderConformance):
+            pytestmark = pytest.mark.usefixtures("tmp_path")
+
+    def test_a_class_can_not_be_hidden(self):
+        with pytest.raises(TypeError, match="hides its checks"):
+            type(ProviderConformance)("TestMine", (ProviderConformance,), {"__test__": False})
 
     def test_a_waiver_names_a_requirement_and_has_a_reason(self):
-        with pytest.raises(TypeError, match="no requirement"):
-            type("Mine", (ProviderConformance,), {"waivers": {"scope.exactly": "some reason"}})
-        with pytest.raises(TypeError, match="without a reason"):
-            type("Mine", (ProviderConformance,), {"waivers": {"scope.exact": " "}})
+        with pytest.raises(
+            TypeError, match=r"no requirement is called 'scope\.exactly'; did you mean 'scope\.exact'\?"
+        ):
+            type(ProviderConformance)(
+                "Mine", (ProviderConformance,), {"waivers": {"scope.exactly": "some reason"}}
+            )
+        with pytest.raises(TypeError, match="needs a reason"):
+            type(ProviderConformance)("Mine", (ProviderConformance,), {"waivers": {"scope.exact": " "}})
+
+    def test_waivers_may_lie_in_a_file_beside_the_class(self, tmp_path, monkeypatch):
+        (tmp_path / "test_mine.py").write_text(
+            "from rawthink_conformance import ProviderConformance\n"
+            "class TestMine(ProviderConformance):\n"
+            '    waivers = {"scope.exact": "in code"}\n'
+            '    waiver_file = "waivers.toml"\n',
+            encoding="utf-8",
+        )
+        (tmp_path / "waivers.toml").write_text('text.long = "cut at 100 kB"\n', encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        import test_mine
+
+        assert test_mine.TestMine.waivers == {"text.long": "cut at 100 kB", "scope.exact": "in code"}
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ('text.lnog = "why"', r"no requirement is called 'text\.lnog'; did you mean 'text\.long'"),
+            ('text.long = ""', r"'text\.long' needs a reason"),
+            ("text.long = true", r"text\.long must be a reason in quotes"),
+            ("text.long", "is no TOML"),
+            (None, "can't be read"),
+        ],
+    )
+    def test_a_waiver_file_that_is_wrong_is_refused_by_name(self, text, words, tmp_path):
+        path = tmp_path / "waivers.toml"
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match=f"waivers.toml.*{words}"):
+            read_waivers(path)
 
     def test_a_waiver_turns_a_failure_into_waived_and_shows_why(self):
         broken = REQUIREMENTS["revise.retraction"]
@@ -87,6 +152,10 @@ class TestNothingIsSwitchedOff:
         result = run_check(kept, Specimen(ReferenceProvider), {kept.id: "asked for in #42"})
         assert result.outcome == "failed"
         assert "stale waiver" in result.detail
+
+    def test_a_waiver_of_what_does_not_bind_is_stale_too(self):
+        result = run_check(REQUIREMENTS["get.order"], Specimen(SearchOnly), {"get.order": "not yet"})
+        assert (result.outcome, result.detail) == ("failed", "stale waiver: `get` is not declared (not yet)")
 
     def test_a_failure_tells_what_was_promised_seen_and_where_to_look(self):
         broken = REQUIREMENTS["get.order"]
@@ -249,8 +318,46 @@ class NeverOpens(ReferenceProvider):
 
 
 def test_a_provider_that_does_not_open_fails_its_checks_and_is_reported():
-    report = conform_subject(Specimen(NeverOpens), only="get.")
+    report = conform_subject(Specimen(NeverOpens), only="get.order")
     assert [result.detail for result in report.results] == [
         "BackendUnavailable: the server is not there; start it"
     ]
     assert report.provider == "reference"
+
+
+class TestTheRules:
+    def test_every_rule_has_clauses_and_every_clause_is_proved(self):
+        assert {clause.rule for clause in CLAUSES} == set(RULES)
+        unproved = [
+            f"{clause.rule}.{clause.name}" for clause in CLAUSES if not (clause.checks or clause.tests)
+        ]
+        assert unproved == []
+        for clause in CLAUSES:
+            assert clause.says.endswith(".")
+            assert bool(clause.tests) == (clause.holder in ("memory", "host")), clause
+            assert [test for test in clause.tests if not (ROOT / test).is_file()] == []
+
+    def test_every_requirement_is_part_of_a_clause_of_its_rule(self):
+        named = {(clause.rule, check) for clause in CLAUSES for check in clause.checks}
+        promised = {(requirement.rule, requirement.id) for requirement in REQUIREMENTS.values()}
+        assert promised - named == set()
+
+
+class TestThePages:
+    def test_a_page_whose_data_is_stale_is_refused(self):
+        reports = load((ROOT / "docs" / "conformance.json").read_bytes())
+        assert stale(reports) == ""
+        fewer = replace(reports[0], results=reports[0].results[1:])
+        assert f"other requirements: {reports[0].results[0].requirement.id}" in stale([fewer])
+        reworded = Report.of(
+            reports[0].plain() | {"results": [r | {"statement": "x"} for r in reports[0].plain()["results"]]}
+        )
+        assert "other requirements" in stale([reworded])
+
+    def test_what_was_dumped_is_loaded_and_a_fresh_report_takes_the_place_of_the_old(self):
+        one, other = (Report(name, {"get": "yes"}, (), {"python": "3"}) for name in ("one", "other"))
+        assert load(dump([one, other])) == [one, other]
+        fresh = replace(one, versions={"python": "4"})
+        assert merged([one, other], [fresh]) == [fresh, other]
+        with pytest.raises(ConfigError, match="no document of conformance reports"):
+            load(b"[]")

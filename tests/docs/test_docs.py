@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from rawthink_conformance.listing import listing
+from rawthink_conformance.pages import pages
 from rawthink_core import config, plugins
 from rawthink_lancedb.settings import LanceSettings
 from rawthink_local.settings import LocalSettings
@@ -53,8 +53,10 @@ def test_every_variable_that_is_read_is_named_to_the_operator():
     assert read - {"RAWTHINK_SECTION__KEY"} <= named
 
 
-def test_the_page_of_requirements_is_what_the_suite_runs_on():
-    assert (DOCS / "requirements.md").read_text("utf-8") == listing()
+@pytest.mark.parametrize("page", ["docs/requirements.md", "docs/conformance.md", "README.md"])
+def test_what_comes_from_the_suite_is_as_it_would_be_written_now(page):
+    written = pages(ROOT)[ROOT / page]  # if not: python -m rawthink_conformance.pages
+    assert (ROOT / page).read_text("utf-8") == written
 
 
 def test_every_hook_is_in_the_table_of_hooks_with_its_argument():

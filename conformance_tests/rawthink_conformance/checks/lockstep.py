@@ -17,5 +17,5 @@ async def the_machine_finds_no_difference(bench: Bench) -> None:
     try:
         from rawthink_conformance.machine import compare  # noqa: PLC0415 - hypothesis is for those who test
     except ImportError as error:
-        raise Unseen(f"the state machine needs hypothesis: {error}") from error
+        raise Unseen(f"it needs hypothesis: pip install 'rawthink[conformance]' ({error})") from error
     await asyncio.to_thread(compare, bench.subject, deep=bench.deep)

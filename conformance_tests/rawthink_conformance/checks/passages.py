@@ -11,6 +11,7 @@ from rawthink_conformance.talking import EVERY_STATUS
 from rawthink_core.errors import InvalidRequest
 from rawthink_core.identity import passage_id
 from rawthink_core.model import Origin, Passage
+from rawthink_core.provider import Capability
 
 if TYPE_CHECKING:
     from rawthink_conformance.bench import Bench
@@ -57,6 +58,10 @@ async def passages_have_places(bench: Bench) -> None:
     await space.revise({"id": ids[-1]})
     last = await _put(space, text="after one that was retracted")
     equal((await space.one(Passage, last)).ordinal, 15, "the ordinal after a retired passage")
+    if bench.grade(Capability.FORGET):
+        await space.forget(sessions=["talk"])
+        (first,) = await space.turn("talk", "as if nothing had been said")
+        equal((await space.one(Passage, first)).ordinal, 0, "the ordinal after all were forgotten")
 
 
 @check("passage.keyless")

@@ -29,7 +29,9 @@ THOUSAND = 1_000
 async def capabilities_are_well_formed(bench: Bench) -> None:
     """A provider has a name and a version, and declares known capabilities with known grades."""
     info = bench.provider.info
-    true(info.name and info.version, "a provider needs a name and a version")
+    for what, given in (("name", info.name), ("version", info.version)):
+        true(given, f"a provider needs a {what}")
+        true(isinstance(given, str), f"its {what} must be text, not {given!r}")
     for capability, grade in info.capabilities.items():
         contains(tuple(Capability), capability, "capabilities")
         if capability in GRADES:
@@ -94,7 +96,7 @@ async def health_of_a_store_that_is_down(bench: Bench) -> None:
     """Health works on a store that can't be opened, says so, and says how to mend it."""
     world = bench.new_world("down")
     bench.subject.make_unusable(world)
-    provider = bench.subject.make_provider(world)
+    provider = bench.make(world)
     try:
         health = await provider.health()
     finally:
@@ -121,7 +123,7 @@ async def health_works(bench: Bench) -> None:
 async def health_creates_nothing(bench: Bench) -> None:
     """Health before the first opening creates nothing, and says where there is no store yet."""
     world = bench.new_world("absent")
-    provider = bench.subject.make_provider(world)
+    provider = bench.make(world)
     try:
         before = await provider.health()
     finally:
@@ -165,7 +167,7 @@ async def closing_twice_is_fine(bench: Bench) -> None:
     """A provider may be closed twice, and before it was ever opened."""
     await bench.provider.close()
     await bench.provider.close()
-    fresh = bench.subject.make_provider(bench.new_world("never opened"))
+    fresh = bench.make(bench.new_world("never opened"))
     await fresh.close()
 
 

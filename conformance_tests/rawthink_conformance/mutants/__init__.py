@@ -1,9 +1,12 @@
 """The zoo of mutants: the reference provider, each time with one fault. Importing it fills `ZOO`."""
 
 from rawthink_conformance.mutants import (
+    crashing,
     dense,
     forgetting,
+    hosting,
     knowing,
+    narrow,
     ranking,
     reading,
     revising,
@@ -19,9 +22,12 @@ __all__ = [
     "UNBITTEN",
     "ZOO",
     "Specimen",
+    "crashing",
     "dense",
     "forgetting",
+    "hosting",
     "knowing",
+    "narrow",
     "ranking",
     "reading",
     "revising",

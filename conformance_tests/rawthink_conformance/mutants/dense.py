@@ -10,6 +10,7 @@ from rawthink_conformance.meaning import nearness
 from rawthink_conformance.mutants.searching import Retrieves
 from rawthink_conformance.mutants.zoo import breaks, remade
 from rawthink_conformance.reference import ReferenceProvider
+from rawthink_core.errors import TextsNotEmbedded
 from rawthink_core.searching import Retrieved, ask
 
 if TYPE_CHECKING:
@@ -174,6 +175,41 @@ class NeverCatchesUp(ReferenceProvider):
 
     async def _ask(self, query: SearchQuery) -> tuple[Asked | None, str | None]:
         return await ask(self._world.embedder, query.text)
+
+
+@breaks("dense.slow")
+class WaitsForVectors(ReferenceProvider):
+    """Returns from a write when everything has its vector."""
+
+    async def record(self, batch: Batch) -> RecordReceipt:
+        """Wait for the embedder, however long it takes."""
+        receipt = await super().record(batch)
+        if self._embedding is not None:
+            await self._embedding
+        return receipt
+
+
+@breaks("dense.unable")
+class OneSpoilsAll(ReferenceProvider):
+    """Keeps no vector of a request in which one text has none."""
+
+    async def _embed(self, space: str) -> int:
+        """Embed all or nothing."""
+        texts = self._shelf.vectors.waiting(self._standing(space))
+        try:
+            await self._world.embedder.embed_passages(list(texts.values()))
+        except TextsNotEmbedded:
+            return len(texts)
+        return await super()._embed(space)
+
+
+@breaks("dense.meaningless")
+class FillsItsPages(_Asks):
+    """Finds whatever points half-way in the same direction."""
+
+    def asks(self, asked: Asked) -> Asked:
+        """Lower the floor."""
+        return asked._replace(floor=0.05)
 
 
 class _ChangesVectors(ReferenceProvider):

@@ -225,7 +225,7 @@ class HidesSuccessors(ReferenceProvider):
 # --- decisions ----------------------------------------------------------------------------------
 
 
-@breaks("decision.ends_the_former", "machine.agrees")
+@breaks("decision.ends_the_former")
 class DecisionsPileUp(ReferenceProvider):
     """Lets an old decision stand beside the new one."""
 

@@ -1,7 +1,8 @@
 """The zoo: how a mutant is declared, and what the mutants share.
 
-A mutant is the reference provider with one fault. It names the requirements that it breaks; a test proves
-that each of their checks notices, so a check that can't fail is found out.
+A mutant is the reference provider with one fault. It names its own requirement, the one that it is there to
+break, and others that the same fault breaks as well; a test proves that each of their checks notices, so a
+check that can't fail is found out. ``python -m rawthink_conformance.mutants`` prints the score.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=BaseModel)
 
-ZOO: dict[type[ReferenceProvider], tuple[str, ...]] = {}
+ZOO: dict[type[ReferenceProvider], tuple[str, ...]] = {}  # what each breaks, its own requirement first
 
 
-def breaks(*requirements: str) -> Callable[[type[ReferenceProvider]], type[ReferenceProvider]]:
-    """Declare a class as a mutant that breaks these requirements."""
+def breaks(own: str, *others: str) -> Callable[[type[ReferenceProvider]], type[ReferenceProvider]]:
+    """Declare a class as a mutant of its own requirement, whose fault breaks some others as well."""
+    requirements = (own, *others)
 
     def declare(mutant: type[ReferenceProvider]) -> type[ReferenceProvider]:
         if unknown := set(requirements) - REQUIREMENTS.keys():
@@ -42,11 +44,17 @@ class Specimen:
     """A mutant as the subject of checks."""
 
     def __init__(self, mutant: type[ReferenceProvider]) -> None:
+        self.name = mutant.__name__
         self._mutant = mutant
 
     def make_provider(self, world: World) -> Provider:
         """Return a mutant on a world."""
         return self._mutant(world)
+
+    def as_code(self) -> tuple[str, str]:
+        """Return what to import for a script, and the expression that makes this."""
+        imports = f"from {self._mutant.__module__} import {self.name}\n"
+        return f"{imports}from rawthink_conformance.mutants import Specimen", f"Specimen({self.name})"
 
     def make_unusable(self, world: World) -> None:
         """Put a file where the store's folder should be."""
