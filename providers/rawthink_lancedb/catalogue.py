@@ -107,15 +107,15 @@ class Catalogue:
             await (merge.when_matched_update_all() if anew else merge).execute(rows)
 
         self._engine.there()
-        self._table.ask("writing", work)
+        self._table.change("writing", work)
 
 
-def create_table(engine: Engine, table: Table, schema: pa.Schema) -> None:
-    """Create an empty table, unless somebody just did."""
+def create_table(engine: Engine, table: Table, schema: pa.Schema, rows: pa.Table | None = None) -> None:
+    """Create a table, empty or with some rows, unless somebody just did."""
 
     async def work() -> AsyncTable:
         try:
-            return await engine.connection.create_table(table.name, schema=schema)
+            return await engine.connection.create_table(table.name, rows, schema=schema)
         except (ValueError, RuntimeError, OSError) as error:
             if not taken(error) and not raced(error):
                 raise

@@ -1,7 +1,8 @@
 """The one place that runs calls of the library: a connection, and an event loop of its own for it.
 
 The library is asynchronous, and core's search and planning are not, so verbs work in threads and wait here
-for each call. Every failure comes out as an error of core, or as `Vanished` where a file is not there.
+for each call. Every failure comes out as an error of core, which is `Vanished` where a file is not there and
+`Raced` where others wrote at the same time.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import asyncio
 import atexit
 import concurrent.futures
 import os
+import random
 import threading
 import time
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rawthink_core.errors import BackendError, BackendUnavailable
-from rawthink_lancedb.errors import Raced, Vanished, explained, gone, raced
+from rawthink_core.errors import BackendError, BackendTimeout, BackendUnavailable
+from rawthink_lancedb.errors import Raced, Vanished, explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
@@ -35,6 +38,8 @@ _PATIENT: Mapping[str, str] = {  # a store that is down must say so in seconds, 
     "timeout": "25s",
 }
 _TRIES = 5
+_LEAST, _MOST = 0.1, 3.0  # seconds between tries of what others came before
+_CALM = 5.0  # seconds after which others count half as much
 _GRACE = 5.0  # seconds for calls that are cut short
 
 
@@ -42,14 +47,22 @@ class Engine:
     """A connection to the tables of one store. Safe to use from many threads."""
 
     def __init__(
-        self, uri: str, options: Mapping[str, str], seconds: float, secrets: tuple[str, ...]
+        self,
+        uri: str,
+        options: Mapping[str, str],
+        seconds: float,
+        secrets: tuple[str, ...],
+        patience: float = 20.0,
     ) -> None:
         self.uri = uri
         self.remote = "://" in uri and not uri.startswith("file://")
         self.folder = None if self.remote else Path(uri.removeprefix("file://"))
         self.options = {**_PATIENT, **options} if self.remote else dict(options)
         self._seconds = seconds
+        self._patience = patience
         self._secrets = secrets
+        self._crowd = 0.0  # seconds to make room for others, when last met
+        self._met = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._connection: AsyncConnection | None = None
@@ -58,7 +71,7 @@ class Engine:
 
     def open(self) -> None:
         """Connect. Raises a BackendError."""
-        os.environ.setdefault("LANCE_LOG", "error")  # it would print warnings to the host's terminal
+        os.environ.setdefault("LANCEDB_LOG", "error")  # it would print warnings to the host's terminal
         import lancedb  # noqa: PLC0415 - takes more than a second to load
 
         self._loop = loop = asyncio.new_event_loop()
@@ -109,11 +122,36 @@ class Engine:
         except Exception as error:
             if isinstance(error, TimeoutError):
                 waiting.cancel()
-            elif raced(error):
-                raise Raced(str(explained(doing, self.uri, error, self._secrets))) from error
-            elif gone(error):
-                raise Vanished(str(explained(doing, self.uri, error, self._secrets))) from error
             raise explained(doing, self.uri, error, self._secrets) from error
+
+    def tries(self) -> Iterator[int]:
+        """Yield again and again, as long as one may wait for others; between tries a random while passes.
+
+        A while is half as long again after each try that came too late and a quarter shorter after one that
+        did not, so most succeed however many there are. It passes before the first try too, or whoever won
+        would win again and again; and it is far shorter for whoever has waited long.
+        """
+        begun = time.monotonic()
+        self._make_room(1.0)
+        for attempt in count(1):
+            try:
+                yield attempt
+            except GeneratorExit:  # nobody needs another try
+                self._crowd *= 0.75
+                raise
+            now = time.monotonic()
+            if now - begun > self._patience:
+                raise BackendTimeout(
+                    f"others wrote to {self.uri} first, {attempt} times in {self._patience:g} s; "
+                    f"try again later"
+                )
+            self._crowd, self._met = min(_MOST, max(_LEAST, 1.5 * self._crowd)), now
+            self._make_room((1 - (now - begun) / self._patience) ** 2)
+
+    def _make_room(self, share: float) -> None:
+        crowd = self._crowd * 0.5 ** ((time.monotonic() - self._met) / _CALM)
+        if crowd >= _LEAST:
+            time.sleep(random.uniform(0, crowd * share))  # noqa: S311 - so that two don't meet again
 
     def there(self) -> None:
         """Raise BackendUnavailable where the folder of a local store is gone: nothing must create it anew."""
@@ -159,8 +197,14 @@ class Table:
 
     def note(self, version: int, rows: int = 0) -> None:
         """Note that the table is at a version, and how many rows this process wrote to it."""
-        before = version if self.passed.before < 0 else self.passed.before
-        self.passed = Passed(before, version, self.passed.rows + rows)
+        before, after, written = self.passed
+        if self.engine.remote and before == after:  # nobody takes turns there: who wrote a version sees to it
+            before = version - 1 if rows else version
+        elif before < 0:
+            before = version
+        elif self.engine.remote and not rows:
+            version = after
+        self.passed = Passed(before, version, written + rows)
 
     def found(self) -> bool:
         """Tell whether the table is there, opening it. Raises a BackendError where that can't be told."""
@@ -203,7 +247,10 @@ class Table:
     def ask(
         self, doing: str, call: Callable[[AsyncTable], Coroutine[Any, Any, T]], seconds: float | None = None
     ) -> T:
-        """Return what a call returns; where upkeep has replaced files meanwhile, ask the newest version."""
+        """Return what a call returns; where upkeep has replaced files meanwhile, ask the newest version.
+
+        Raises Vanished where files are not there even so, Raced, or a BackendError.
+        """
         for attempt in range(_TRIES):
             try:
                 handle = self.handle
@@ -211,12 +258,34 @@ class Table:
             except Vanished as error:
                 last = error
                 time.sleep(0.01 * 2**attempt)
-                self._look_again()
-        raise BackendUnavailable(str(last))
+                self._look_again(attempt)
+        last.table = self.name
+        raise last
 
-    def _look_again(self) -> None:
+    def change(
+        self, doing: str, call: Callable[[AsyncTable], Coroutine[Any, Any, T]], seconds: float | None = None
+    ) -> T:
+        """Do what changes the table; where others came first, the same again on what they made of it.
+
+        ``call`` must be one that may be done twice. Raises Vanished or a BackendError.
+        """
+        for _ in self.engine.tries():
+            try:
+                return self.ask(doing, call, seconds)
+            except Raced:
+                self.ask("reading", newest)
+        raise AssertionError  # `tries` has no end but an error
+
+    def _look_again(self, attempt: int) -> None:
+        """Go to the newest version; where that did not help, open the table anew.
+
+        A handle never goes back, so where a table was deleted and made again it would stay at the old one.
+        """
         try:
-            self.latest()
+            if attempt == 0:
+                self.latest()
+                return
         except Vanished:
-            self.engine.there()
-            self._handle = None
+            pass
+        self.engine.there()
+        self._handle = None

@@ -36,7 +36,7 @@ def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
     name = request.scope.space
     space = store.space(name)
     with store.locks.held(WRITE):
-        for _ in store.locks.tries():
+        for _ in store.engine.tries():
             chosen, missing = store.read(name, lambda view: _chosen(view, request))
             if not chosen:
                 return [], missing
@@ -90,11 +90,16 @@ def _leave_files(store: Store, space: Space, gone: Collection[str]) -> None:
     remote = store.engine.remote
     purge(space.log.table, "rid", remote=remote)
     index = space.index
-    if index.table.found():
+
+    def clear() -> None:
         with store.locks.held(index.table.name):
-            index.delete(gone)
+            index.points.look()
+            index.points.delete(gone)
             purge(index.table, "point", remote=remote)
             index.statistics.forget()
+
+    if index.table.found():
+        index.sound(clear)
 
 
 def places_of(store: Store, name: str, erased: Sequence[State], activity: Activity) -> list[Place]:
@@ -104,7 +109,7 @@ def places_of(store: Store, name: str, erased: Sequence[State], activity: Activi
     try:
         with store.locks.held(TIDY), store.locks.held(WRITE):
             _leave_files(store, space, gone)
-    except (BackendError, Raced) as error:
+    except BackendError as error:
         note = f"no verb yields it, files still do: {error}; try: rawthink maintain"
         places += [Place(place=place, outcome="pending", note=note) for place in ("log", "search index")]
     else:

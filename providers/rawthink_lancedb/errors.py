@@ -1,7 +1,8 @@
 """What the engine says when something fails, turned into one of core's errors: what, where, what next.
 
 The library raises bare `ValueError`, `RuntimeError` and `OSError` with long texts; which it is can be told
-by their words only. No secret of the storage options leaves this module.
+by their words only. The provider goes on after `Vanished` and `Raced`; where it does not expect one, that is
+an error like any other. No secret of the storage options leaves this module.
 """
 
 from __future__ import annotations
@@ -33,26 +34,40 @@ _REFUSED: Final = (
 _LATE: Final = ("timed out", "timeout", "deadline")
 _GONE: Final = ("not found", "no such file", "does not exist", "was not found")
 _FULL: Final = ("no space left", "disk quota")
+_RACED: Final = (  # what the engine says where commits meet, whichever two they are
+    "commit conflict",
+    "incompatible transaction",
+    "concurrent transaction",
+    "concurrent update",
+    "too many concurrent",
+    "transaction was preempted",
+    "conditionalrequestconflict",
+    "preconditionfailed",
+    "request precondition failure",
+)
 
 
-class Vanished(Exception):  # noqa: N818 - says what happened, like the names in core's errors
+class Vanished(BackendUnavailable):
     """A file or table is not there (any more): replaced by upkeep, or the store is gone."""
 
+    table = ""  # of which table, where that is known
 
-class Raced(Exception):  # noqa: N818 - see above
-    """Somebody else wrote the same just now: look again, and try again."""
+
+class Raced(BackendUnavailable):
+    """Others wrote just then: look again, and try again."""
 
 
 def raced(error: BaseException) -> bool:
     """Tell whether an error of the engine says that others wrote meanwhile, too often for it to go on."""
     said = str(error).casefold()
-    return "conflict" in said or "concurrent" in said
+    return any(word in said for word in _RACED)
 
 
 def gone(error: BaseException) -> bool:
     """Tell whether an error of the engine says that something is not there."""
     said = str(error).casefold()
-    return any(word in said for word in _GONE) and "nosuchbucket" not in said
+    refused = any(word in said for word in _REFUSED)  # "the access key does not exist"
+    return any(word in said for word in _GONE) and "nosuchbucket" not in said and not refused
 
 
 def taken(error: BaseException) -> bool:
@@ -71,6 +86,8 @@ def explained(doing: str, where: str, error: BaseException, secrets: Iterable[st
         return AuthenticationFailed(
             f"{doing} {where} was refused ({told}); check AWS_ACCESS_KEY_ID and the other credentials"
         )
+    if raced(error):
+        return Raced(f"{doing} {where} met others who wrote at the same time ({told}); try again")
     if any(word in low for word in _LATE):
         return BackendTimeout(f"{doing} {where} took too long ({told}); try again later")
     if any(word in low for word in _FULL):
@@ -78,7 +95,8 @@ def explained(doing: str, where: str, error: BaseException, secrets: Iterable[st
     if "permission denied" in low or "read-only file system" in low:
         return BackendUnavailable(f"{doing} {where} failed: this user may not; check its owner and mode")
     if any(word in low for word in _GONE):
-        return BackendUnavailable(
+        kind = Vanished if gone(error) else BackendUnavailable
+        return kind(
             f"{doing} {where} failed: it is not there ({told}); check the address, and that it is mounted"
         )
     return BackendUnavailable(f"{doing} {where} failed: {told}; see `rawthink doctor`")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from rawthink_core.errors import AuthenticationFailed, ConfigError, RawThinkError, StoreTooNew
 from rawthink_core.operations import Check, Health
 from rawthink_lancedb.catalogue import Catalogue
-from rawthink_lancedb.errors import Raced, Vanished
 from rawthink_lancedb.parts import address_of, engine_of
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def examine(
     try:
         checks = _opened(parts)
         pending = waiting() if waiting is not None else 0
-    except (RawThinkError, Vanished, Raced) as error:
+    except RawThinkError as error:
         checks, pending = [_failed(error)], 0
     if embedder is not None:
         checks.append(embedder)
@@ -67,7 +66,7 @@ def _unopened(settings: LanceSettings, world: World, location: str) -> Health:
             finally:
                 engine.close()
             check = _closed() if exists else _none(location)
-    except (RawThinkError, Vanished, Raced) as error:
+    except RawThinkError as error:
         check = _failed(error)
     return Health(status="down", location=location, checks=(check,), exists=exists)
 

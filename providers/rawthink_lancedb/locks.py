@@ -1,13 +1,11 @@
 """Who writes: one process at a time where the store is a folder, all at once where it is an object store.
 
 In a folder writers queue, so that none loses its turn to others over and over. In an object store there is
-nothing to queue at; there a writer that came too late waits a random while and tries again.
+nothing to queue at; there a writer that came too late waits a random while and tries again (`Engine.tries`).
 """
 
 from __future__ import annotations
 
-import random
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +23,6 @@ OWN: Final = ".rawthink"
 CREATE: Final = "create"  # whoever makes a store
 WRITE: Final = "write"  # whoever appends to any log
 _POLL: Final = 0.004
-_LEAST, _MOST = 0.01, 1.0  # seconds between tries in an object store
 
 
 class Locks:
@@ -65,18 +62,3 @@ class Locks:
             yield True
         finally:
             lock.release()
-
-    def tries(self) -> Iterator[int]:
-        """Yield at once, and after a random while again and again, as long as one may wait for a lock."""
-        end, pause = time.monotonic() + self._seconds, _LEAST
-        attempt = 0
-        while True:
-            yield attempt
-            attempt += 1
-            if time.monotonic() > end:
-                raise BackendTimeout(
-                    f"others wrote to {self._engine.uri} first, {attempt} times in {self._seconds:g} s; "
-                    f"try again later"
-                )
-            time.sleep(random.uniform(0, pause))  # noqa: S311 - so that two don't meet again
-            pause = min(2 * pause, _MOST)

@@ -89,10 +89,10 @@ def _scores(found: pa.Table, ids: Ids, worth: Floats) -> Floats:
 
 def by_meaning(index: Index, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
     """Return the best points by cosine, each by the nearest of its windows; none without vectors."""
-    kept = index.kept
-    if kept is None or kept.tag not in index.columns:
+    tag = index.vectors.searched()
+    if tag is None:
         return Retrieved((), {})
-    tag, where, asked = kept.tag, condition(chosen), np.array(vector, np.float32)
+    where, asked = condition(chosen), np.array(vector, np.float32)
 
     async def work(table: AsyncTable) -> pa.Table:
         query = table.query().nearest_to(asked).column(tag).distance_type("cosine").where(where)

@@ -7,10 +7,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from rawthink_core.errors import BackendError
+from rawthink_core.errors import BackendError, BackendTimeout
 from rawthink_core.operations import MaintainReceipt
 from rawthink_lancedb.erasure import TIDY, finish
-from rawthink_lancedb.errors import Raced, Vanished
+from rawthink_lancedb.errors import Raced
 from rawthink_lancedb.upkeep import index_vectors, optimize, tidy
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rawthink.lancedb")
 
-_PAUSE: Final = 0.2  # seconds without a write after which the index catches up
+_PAUSE, _REMOTE_PAUSE = 0.2, 2.0  # seconds without a write after which the index catches up
 _MARGIN: Final = 5.0
 
 
@@ -32,6 +32,7 @@ class Caretaker:
     def __init__(self, store: Store, settings: LanceSettings) -> None:
         self._store = store
         self._settings = settings
+        self._pause = _REMOTE_PAUSE if store.engine.remote else _PAUSE
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._written: set[str] = set()
@@ -59,7 +60,7 @@ class Caretaker:
     def _run(self) -> None:
         behind: set[str] = set()
         while not self._closed:
-            quiet = not self._wake.wait(_PAUSE if behind else self._until_later())
+            quiet = not self._wake.wait(self._pause if behind else self._until_later())
             self._wake.clear()
             with self._lock:
                 names, self._written = self._written, set()
@@ -83,7 +84,11 @@ class Caretaker:
         space = self._store.space(name)
         try:
             done = work(self._store, space, self._settings)
-        except (BackendError, Raced, Vanished) as error:
+        except Raced as error:  # to be expected where many write; what is due stays due
+            log.info("upkeep of %s waits for others: %s", space.log.table.name, error)
+            self._later.setdefault(name, time.monotonic() + self._settings.keep_seconds + _MARGIN)
+            return
+        except BackendError as error:
             space.index.trouble = str(error)
             log.info("upkeep of %s did not succeed: %s", space.log.table.name, error)
             return
@@ -95,9 +100,12 @@ class Caretaker:
 
 
 def keep_up(store: Store, space: Space, settings: LanceSettings) -> list[str]:  # noqa: ARG001 - as the others
-    """Bring the index of a space up to date, so that the next search need not."""
-    if space.log.look():
-        space.index.catch_up()
+    """Bring the index of a space up to date, so that the next search need not.
+
+    That is for whoever wrote last, or all who write would do it at once and hold each other up.
+    """
+    if space.log.look() and space.log.wrote_last:
+        space.index.sound(space.index.catch_up)
     return []
 
 
@@ -113,8 +121,8 @@ def look_after(store: Store, space: Space, settings: LanceSettings) -> list[str]
         if index.table.found():
             with store.locks.held(index.table.name):
                 done += tidy(index.table, "point", gather_every=every, keep=keep)
-            if done and index.kept is not None and index.kept.tag in index.columns:
-                done += index_vectors(index.table, index.kept.tag, settings.exact_up_to)
+            if done and (column := index.vectors.searched()) is not None:
+                done += index_vectors(index.table, column, settings.exact_up_to)
     return done
 
 
@@ -153,6 +161,19 @@ def maintain(store: Store, settings: LanceSettings, request: Maintain) -> Mainta
         if not space.log.look():
             continue
         with store.locks.held(TIDY):
-            _optimize(store, space, settings)
-        done.append(f"{name}: compacted")
+            done.append(f"{name}: {_compact(store, space, settings)}")
     return MaintainReceipt(done=tuple(done))
+
+
+def _compact(store: Store, space: Space, settings: LanceSettings) -> str:
+    """Let the engine compact both tables, as soon as others let it; say what became of it."""
+    try:
+        for _ in store.engine.tries():
+            try:
+                _optimize(store, space, settings)
+            except Raced:
+                continue
+            break
+    except BackendTimeout:
+        return "not compacted, for others write all the time; it happens by itself when they pause"
+    return "compacted"

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rawthink_lancedb.engine import Table
-from rawthink_lancedb.errors import Vanished
 from rawthink_lancedb.locks import OWN
 from rawthink_lancedb.schema import log_name
 
@@ -67,9 +66,9 @@ class Moments:
     def _look(self) -> str:
         last = ""
         for space in self._catalogue.spaces()[:_SPACES]:
-            with suppress(Vanished):
-                found = Table(self._engine, log_name(space)).ask("reading", _times)
-                last = max([last, *found["at"].to_pylist()])
+            table = Table(self._engine, log_name(space))
+            if table.found():
+                last = max([last, *table.ask("reading", _times)["at"].to_pylist()])
         return last
 
 

@@ -56,7 +56,10 @@ def engine_of(settings: LanceSettings, world: World) -> Engine:
     """Return the engine of a store, not open yet. Raises ConfigError."""
     secret = _options_in(settings)
     options = {**settings.options, **secret}
-    return Engine(address_of(settings, world), options, settings.timeout_seconds, tuple(secret.values()))
+    secrets = tuple(secret.values())
+    return Engine(
+        address_of(settings, world), options, settings.timeout_seconds, secrets, settings.lock_seconds
+    )
 
 
 def _options_in(settings: LanceSettings) -> dict[str, str]:

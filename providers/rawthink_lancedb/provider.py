@@ -22,6 +22,7 @@ from rawthink_core.selection import selection, utc
 from rawthink_lancedb import health, mending
 from rawthink_lancedb.declared import CAPABILITIES, VERSION
 from rawthink_lancedb.erasure import forget, places_of
+from rawthink_lancedb.errors import Vanished
 from rawthink_lancedb.parts import Parts, address_of, open_parts
 from rawthink_lancedb.retrieval import Retrieval
 from rawthink_lancedb.shelf import LanceShelf
@@ -269,10 +270,19 @@ class LanceProvider(BaseProvider):
         space = parts.store.space(query.scope.space)
         if not space.log.look():
             return SearchPage(degraded=why)
-        behind = space.index.catch_up()
-        said = "; ".join(reason for reason in (behind, why) if reason)
-        retrieval = Retrieval(space.index, View(space.log), parts.activity)
-        return answer(query, retrieval, now, said or None, asked, fusion)
+
+        def work() -> SearchPage:
+            behind = space.index.catch_up()
+            said = "; ".join(reason for reason in (behind, why) if reason)
+            retrieval = Retrieval(space.index, View(space.log), parts.activity)
+            return answer(query, retrieval, now, said or None, asked, fusion)
+
+        try:
+            return space.index.sound(work)
+        except Vanished as error:
+            if error.table != space.index.table.name:
+                raise
+            return SearchPage(degraded=f"nothing was searched: files of the search index are gone ({error})")
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -76,8 +76,9 @@ def log_schema() -> pa.Schema:
 def index_schema(*, remote: bool) -> pa.Schema:
     """Return the columns of a search index, without vectors: their size is known when a model is.
 
-    ``point`` is the id of an item, empty in the one row that says up to which claim of the log the index is
-    ``applied``; in a point it says as of which claim it is what it is, and ``created`` when it was made.
+    ``point`` is the id of an item, empty in the one row that says up to which row of the log the index is
+    ``applied``, in which making of the table (``said``) and in which form (``model``); in a point ``applied``
+    says as of which row of the log it is what it is, and ``created`` by which it was made.
     ``tokens`` are term ids, ``terms`` and ``weights`` core's vector of the text, ``told`` the terms that it
     had at first, where they have changed, ``said`` the key of the text itself. ``model`` names what made its
     vectors.

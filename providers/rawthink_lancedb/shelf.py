@@ -102,7 +102,8 @@ class LanceShelf:
     def write_again(self, items: Sequence[Any]) -> None:
         """Give items that waited the vectors that have come."""
         for space, ids in _by_space(items).items():
-            self._store.space(space).index.write_again(ids)
+            index = self._store.space(space).index
+            index.sound(partial(index.write_again, ids))
 
     def begin(self) -> bool:
         """Become the one process that embeds."""

@@ -79,7 +79,7 @@ class Store:
             if found is None:
                 log = Log(self.engine, self.catalogue, name)
                 found = self._spaces[name] = Space(log, Index(self.engine, log, self.locks))
-                found.index.kept = self.kept
+                found.index.vectors.kept = self.kept
                 found.index.grown = partial(self._tell, name)
             return found
 
@@ -92,7 +92,7 @@ class Store:
         with self._lock:
             self.kept = kept
             for space in self._spaces.values():
-                space.index.kept = kept
+                space.index.vectors.kept = kept
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -135,16 +135,14 @@ class Store:
         """Return the vectors that are kept of texts, whichever space they are in."""
         found: dict[str, Vectors] = {}
         for space in self.spaces():
-            if space.log.look() and space.index.catch_up() is None:
-                found |= space.index.vectors_of([text for text in texts if text not in found])
+            found |= space.index.vectors_of([text for text in texts if text not in found])
         return found
 
     def apply(self, name: str) -> None:
         """Bring the index of a space up with its log, however long it takes."""
         space = self.space(name)
         if space.log.look():
-            space.index.look()
-            space.index.apply(space.log.ledger.last_rid)
+            space.index.sound(lambda: space.index.apply(space.log.ledger.last_rid))
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -172,7 +170,7 @@ class Store:
         work, request = prepare(batch, rules), digest(batch)
         space = self.space(batch.scope.space)
         with self.locks.held(WRITE):
-            for _ in self.locks.tries():
+            for _ in self.engine.tries():
                 try:
                     return self._record(space, batch, request, work)
                 except Raced:
@@ -201,7 +199,7 @@ class Store:
         space = self.space(name)
         restored, left = 0, list(commits)
         with self.locks.held(WRITE):
-            for _ in self.locks.tries():
+            for _ in self.engine.tries():
                 if not left:
                     break
                 try:

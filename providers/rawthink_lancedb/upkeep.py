@@ -16,6 +16,8 @@ import numpy as np
 
 from rawthink_lancedb import sql
 from rawthink_lancedb.engine import Passed, newest
+from rawthink_lancedb.errors import Raced
+from rawthink_lancedb.point_table import words_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +46,20 @@ def tidy(table: Table, key: str, *, gather_every: int, keep: float) -> list[str]
     """Do what is due in a table after what was written; say what was done. Raises a BackendError.
 
     ``key`` names the column that tells rows apart. ``keep`` seconds old files stay for others that read them.
+    Where others write at the same time, the engine lets their work in and not this: it stays due.
     """
     passed = table.passed
     if not passed.crossed(gather_every) and passed.rows <= UNINDEXED_ROWS:
         return []
     table.passed = Passed(passed.after, passed.after)
+    try:
+        return _tidy(table, key, passed, gather_every, keep)
+    except Raced as error:
+        table.passed = Passed(passed.before, table.passed.after, passed.rows + table.passed.rows)
+        return [f"left {table.name} for later: {error}"]
+
+
+def _tidy(table: Table, key: str, passed: Passed, gather_every: int, keep: float) -> list[str]:
     rows = table.ask("looking after", lambda handle: handle.count_rows())
     files = table.ask("looking after", _files)
     unindexed = table.ask("looking after", _unindexed)
@@ -134,14 +145,20 @@ def index_vectors(table: Table, column: str, exact_up_to: int) -> list[str]:
 def purge(table: Table, key: str, *, remote: bool) -> None:
     """Make what was deleted from a table leave the disk too, with every index and old version that held it.
 
-    Every row is written anew, so no old file stays in use. Nobody else may write meanwhile.
+    Every row is written anew, so no old file stays in use. In a folder nobody else may write meanwhile; in an
+    object store it begins again where somebody does.
     """
-    files = table.ask("erasing from", _files)
-    for some in _groups(files.small, files.large):
-        gather(table, key, some)
-    table.ask("erasing from", _indexes_anew, PATIENCE)
-    optimize(table, 0, unverified=not remote)
-    optimize(table, 0, unverified=not remote)  # what the first has replaced itself
+    for _ in table.engine.tries():
+        try:
+            files = table.ask("erasing from", _files)
+            for some in _groups(files.small, files.large):
+                gather(table, key, some)
+            table.ask("erasing from", _indexes_anew, PATIENCE)
+            optimize(table, 0, unverified=not remote)
+            optimize(table, 0, unverified=not remote)  # what the first has replaced itself
+        except Raced:
+            continue
+        return
 
 
 def _groups(small: list[int], large: list[int]) -> Iterator[list[int]]:
@@ -159,8 +176,6 @@ async def _indexes_anew(handle: AsyncTable) -> None:
 
 def _config(kind: str) -> Any:
     from lancedb.index import BTree, IvfFlat  # noqa: PLC0415 - loaded with the engine
-
-    from rawthink_lancedb.index import words_index  # noqa: PLC0415 - it uses this module
 
     match kind.upper():
         case "FTS":

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from rawthink_conformance import ProviderConformance
+from rawthink_conformance import ProviderConformance, machine
 from rawthink_lancedb.provider import LanceProvider
 from rawthink_lancedb.settings import LanceSettings
 
@@ -33,7 +34,9 @@ class TestBucket(ProviderConformance):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _serve(cls):
-        with _bucket().serving() as cls.server:
+        few = settings(machine.FAST, max_examples=4)  # a step takes ten times as long as in a folder
+        with _bucket().serving() as cls.server, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(machine, "FAST", few)
             yield
 
     def __getstate__(self):

@@ -7,7 +7,7 @@ import pytest
 from .bucket import serving
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server():
     """An S3 server on loopback."""
     with serving() as running:

@@ -92,7 +92,7 @@ async def test_what_happens_while_texts_are_embedded_is_seen_when_their_vectors_
         await said
         await settled(memory)
         assert await finds(memory, "vehicle") == ["the car is red"]
-        assert index_of(memory).kept.of("a kitten sleeps") is None
+        assert index_of(memory).vectors.kept.of("a kitten sleeps") is None
         embedder.go.clear()
         embedder.begun.clear()
         said = asyncio.ensure_future(tell(memory, "a feline purrs", session="other"))
@@ -141,7 +141,7 @@ async def test_another_model_is_refused_and_a_reindex_takes_it(tmp_path):
     async with memory_at(tmp_path, Counting()) as memory:
         await tell(memory, "a kitten sleeps")
         await settled(memory)
-        old = list(index_of(memory).columns)
+        old = list(index_of(memory).points.columns)
     async with memory_at(tmp_path, Counting(name="another")) as memory:
         with pytest.raises(EmbedderMismatch, match=r"toy.*another"):
             await tell(memory, "the car is red")
@@ -152,7 +152,7 @@ async def test_another_model_is_refused_and_a_reindex_takes_it(tmp_path):
         await tell(memory, "the car is red", session="other")
         await settled(memory)
         assert await finds(memory, "feline") == ["a kitten sleeps"]
-        assert set(index_of(memory).columns).isdisjoint(old)
+        assert set(index_of(memory).points.columns).isdisjoint(old)
 
 
 async def test_a_process_without_embedder_writes_beside_one_that_has_one(tmp_path):
@@ -184,11 +184,13 @@ async def test_an_index_of_vectors_finds_what_comparing_each_finds(tmp_path):
         index = index_of(memory)
         for _ in range(100):
             indexes = index.table.ask("looking", lambda table: table.list_indices())
-            if any(one.columns == [index.kept.tag] for one in indexes):
+            if any(one.columns == [index.vectors.kept.tag] for one in indexes):
                 break
             await tell(memory, f"filler {time.monotonic_ns()}", session="filler")
             await asyncio.sleep(0.1)
-        assert any(one.columns == [index.kept.tag] for one in indexes), "the index of vectors was built"
+        assert any(one.columns == [index.vectors.kept.tag] for one in indexes), (
+            "the index of vectors was built"
+        )
         page = await memory.search("feline", limit=100)
         assert all(hit.text.startswith("cat") for hit in page.items)
         assert len(page.items) == 100

@@ -11,11 +11,12 @@ import pytest
 from rawthink_core.errors import BatchIdReused
 from rawthink_core.operations import Forget, parse
 from rawthink_core.questions import key
-from rawthink_lancedb import log as log_module
+from rawthink_lancedb import appending, upkeep
 from rawthink_lancedb.erasure import forget
 from rawthink_lancedb.errors import Raced
 from rawthink_lancedb.ledger import Ledger, claim_of, rid_of
 from rawthink_lancedb.log import Log
+from rawthink_lancedb.log_tail import follow
 from rawthink_lancedb.view import View
 
 from .house import RULES, SPACE, commit, note, store_at, texts_in, turns
@@ -52,7 +53,7 @@ def test_an_append_that_came_too_late_leaves_nothing(tmp_path):
 
 
 def test_of_two_appends_that_meet_in_an_object_store_one_is_in_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_module.Log, "_add", log_module.Log._merge)
+    monkeypatch.setattr(appending, "add", appending.merge)
     with store_at(tmp_path) as one, store_at(tmp_path) as two:
         logs = [one.space(SPACE).log, two.space(SPACE).log]
         logs[0].look()
@@ -100,6 +101,51 @@ def test_rows_of_others_are_seen_at_the_next_look(tmp_path):
             log.look()
             states = View(log).session("talk")
             assert [s.row["ordinal"] for s in sorted(states, key=lambda s: s.told)] == [0, 1, 2, 3, 4]
+
+
+def test_rows_of_others_are_taken_from_the_end_as_long_as_they_stand_there(tmp_path, monkeypatch):
+    real, through = Log._look_through, []
+
+    def look_through(log, *args):
+        through.append(log)
+        return real(log, *args)
+
+    monkeypatch.setattr(Log, "_look_through", look_through)
+    with store_at(tmp_path) as one, store_at(tmp_path) as two:
+        one.record(turns("turn 0"), RULES)
+        said = texts_in(two)
+        through.clear()
+        for number in range(1, 4):
+            one.record(turns(f"turn {number}"), RULES)
+            one.record(note("NAS", f"hums {number}"), RULES)
+            assert len(texts_in(two)) == len(said) + 2 * number
+        assert two.space(SPACE).log not in through
+        gone = one.space(SPACE).log.items()[0]
+        one.record(turns("before"), RULES)
+        forget(one, parse(Forget, {"scope": {"space": SPACE}, "ids": [gone]}))
+        upkeep.gather(one.space(SPACE).log.table, "rid", [0, 1, 2, 3])
+        one.record(turns("after"), RULES)
+        assert texts_in(two) == texts_in(one)
+        assert two.space(SPACE).log.ledger.erasures == one.space(SPACE).log.ledger.erasures > 0
+        assert two.space(SPACE).log in through
+        through.clear()
+        one.record(turns("at last"), RULES)
+        assert texts_in(two)[-1] == "at last"
+        assert two.space(SPACE).log not in through
+
+
+@pytest.mark.parametrize(
+    ("last", "rids", "told"),
+    [
+        (rid_of(3, 1), [rid_of(3, 1), rid_of(4, 0), rid_of(4, 1), rid_of(5, 0)], True),
+        (rid_of(3, 1), [rid_of(3, 1), rid_of(4, 1)], False),  # the first row is elsewhere
+        (rid_of(3, 1), [rid_of(3, 1), rid_of(5, 0)], False),  # a claim is elsewhere
+        (rid_of(3, 1), [rid_of(3, 0), rid_of(3, 1)], False),  # what was known is not the last
+        (rid_of(3, 1), [rid_of(3, 1), rid_of(4, 1), rid_of(4, 0)], False),  # in another order
+    ],
+)
+def test_rows_from_the_end_are_believed_when_they_follow(last, rids, told):
+    assert follow(last, rids) is told
 
 
 def test_a_ledger_finds_what_it_learned_however_it_came(tmp_path, monkeypatch):
@@ -169,7 +215,7 @@ def test_what_was_erased_is_in_no_row_and_no_memory(tmp_path):
         for store in (one, two):
             log = store.space(SPACE).log
             log.look()
-            assert all(row.row["op"] == "forgotten" for row in log._rows.values())
+            assert {row.row["op"] for row in log._rows.values() if row is not None} <= {"forgotten"}
             assert texts_in(store) == []
             assert sorted(log.erased()) == sorted(state.id for state in erased)
 
