@@ -9,9 +9,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from rawthink_core.errors import BackendTimeout, BackendUnavailable
+from rawthink_core.locking import take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 OWN: Final = ".rawthink"
 CREATE: Final = "create"  # whoever makes a store
 WRITE: Final = "write"  # whoever appends to any log
-_POLL: Final = 0.004
+_UNIT: Final = 0.01  # seconds: see `locking.take`
 
 
 class Locks:
@@ -48,16 +49,16 @@ class Locks:
         lock = FileLock(path, mode=0o600, thread_local=False)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            lock.acquire(self._seconds if wait else 0, poll_interval=_POLL)
-        except Timeout:
-            if not wait:
-                yield False
-                return
-            raise BackendTimeout(
-                f"another process has written to {self._engine.uri} for {self._seconds:g} s; try again later"
-            ) from None
+            taken = take(lock, self._seconds if wait else 0, _UNIT)
         except OSError as error:
             raise BackendUnavailable(f"locking {path} failed: {error.strerror or error}") from error
+        if not taken and wait:
+            raise BackendTimeout(
+                f"another process has written to {self._engine.uri} for {self._seconds:g} s; try again later"
+            )
+        if not taken:
+            yield False
+            return
         try:
             yield True
         finally:

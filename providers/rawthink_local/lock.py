@@ -6,12 +6,13 @@ It lies in the folder of what is derived, which may be deleted at any time; who 
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from rawthink_core.errors import BackendTimeout
+from rawthink_core.locking import take
 from rawthink_local.files import FILE_MODE, explained, make_folder, write_new
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 DERIVED = ".rawthink"
 LOCK_SECONDS = 20.0
-# How long to wait for the lock and how often to ask meanwhile, in seconds. Whoever has waited longer asks
-# more often, else one of many writers may lose every draw; a holder that hangs is not worth the asking.
-_WAITING = ((0.010, 0.004), (0.010, 0.002), (0.2, 0.0005), (float("inf"), 0.02))
 
 
 class StoreLock:
@@ -50,22 +48,15 @@ class StoreLock:
             if self._lock is None:
                 self._lock = FileLock(self.derived / "lock", mode=FILE_MODE, thread_local=False)
             with explained("locking", self.derived):
-                self._take(self._lock)
+                if not take(self._lock, self._seconds):
+                    raise self._late(self._lock.lock_file)
             try:
                 yield
             finally:
                 self._lock.release()
 
-    def _take(self, lock: FileLock) -> None:
-        left = self._seconds
-        for seconds, interval in _WAITING:
-            with suppress(Timeout):
-                lock.acquire(timeout=min(seconds, left), poll_interval=interval)
-                return
-            left -= seconds
-            if left <= 0:
-                break
-        raise BackendTimeout(
-            f"another process has held {lock.lock_file} for {self._seconds:g} s. Nothing was "
-            f"written. It may hang: `lsof {lock.lock_file}` finds it; end it, then try again"
+    def _late(self, file: str) -> BackendTimeout:
+        return BackendTimeout(
+            f"another process has held {file} for {self._seconds:g} s. Nothing was "
+            f"written. It may hang: `lsof {file}` finds it; end it, then try again"
         )
