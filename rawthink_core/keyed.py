@@ -12,15 +12,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from rawthink_core.graph import Facts, Needs
-from rawthink_core.identity import canonical_id
 from rawthink_core.ranking import Place
 from rawthink_core.rows import Stamped, State, ends_of, fold
-from rawthink_core.text import identity_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from rawthink_core.operations import Forget
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 class KeyedReader(ABC):
@@ -105,28 +101,6 @@ class KeyedReader(ABC):
         """Return every passage of a session."""
         states = self._all(self._ids("session", [(session,)]), None)
         return [state for state in states if state.row.get("session") == session]
-
-    def meant(
-        self, request: Forget, everything: Callable[[], Iterable[str]]
-    ) -> tuple[dict[str, State], list[str]]:
-        """Return what is to be forgotten, by id, and what of the request is not in this space.
-
-        With an entity goes all that is said of it, and every relation that touches it. ``everything`` gives
-        the ids of all items of the space; it is asked only where all of it is to be forgotten.
-        """
-        if request.everything:
-            return {state.id: state for state in self._all(everything(), None)}, []
-        named = self.named({identity_key(name) for name in request.names})
-        wanted = [(item, canonical_id(item)) for item in request.ids]
-        wanted += [(name, named.get(identity_key(name), "")) for name in request.names]
-        found = {state.id: state for state in self._all((item for _, item in wanted if item), None)}
-        missing = [asked for asked, item in wanted if item not in found]
-        for session in request.sessions:
-            inside = [state for state in self.session(session) if not state.forgotten]
-            missing += [] if inside else [session]
-            found |= {state.id: state for state in inside}
-        entities = {item for item, state in found.items() if state.kind == "entity"}
-        return found | {s.id: s for s in (*self.about(entities), *self.links(entities))}, missing
 
     def facts(self, wanted: Needs) -> Facts:
         """Return what a plan needs to see."""

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Protocol, cast, get_args
 from rawthink_core.errors import InvalidRequest, NotFound, quoted
 from rawthink_core.identity import canonical_id, looks_like_id
 from rawthink_core.model import Entity, ItemKind, Observation, Passage, Relation
-from rawthink_core.operations import Get, GraphPage, GraphQuery, History, HistoryQuery, Items, Scan, ScanPage
+from rawthink_core.operations import (
+    Forget,
+    Get,
+    GraphPage,
+    GraphQuery,
+    History,
+    HistoryQuery,
+    Items,
+    Scan,
+    ScanPage,
+)
 from rawthink_core.rows import State, ends_of, noun
 from rawthink_core.selection import Selection, selection, utc
 from rawthink_core.text import identity_key
@@ -43,6 +53,14 @@ class Reader(Protocol):
 
     def links(self, entities: Collection[str], as_of: str | None) -> list[State]:
         """Return every relation that touches these entities, retired ones too."""
+        ...
+
+
+class SessionReader(Reader, Protocol):
+    """Lookups of passages by their session, too."""
+
+    def session(self, session: str) -> list[State]:
+        """Return every passage of a session."""
         ...
 
 
@@ -183,3 +201,31 @@ def _history(reader: Reader, states: list[State]) -> History:
         relations=tuple(i for i in items if isinstance(i, Relation)),
         passages=tuple(i for i in items if isinstance(i, Passage)),
     )
+
+
+# --- forget -------------------------------------------------------------------------------------
+
+
+def meant(
+    reader: SessionReader, request: Forget, everything: Callable[[], Iterable[str]]
+) -> tuple[dict[str, State], list[str]]:
+    """Return what is to be forgotten, by id, and what of the request is not in this space.
+
+    With an entity goes all that is said of it, and every relation that touches it. ``everything`` gives the
+    ids of all items of the space; it is asked only where all of it is to be forgotten.
+    """
+    if request.everything:
+        ids = set(everything())
+        return {item: state for item, state in reader.states(ids, None).items() if item in ids}, []
+    named = reader.named({identity_key(name) for name in request.names})
+    wanted = [(item, canonical_id(item)) for item in request.ids]
+    wanted += [(name, named.get(identity_key(name), "")) for name in request.names]
+    ids = {item for _, item in wanted if item}
+    found = {item: state for item, state in reader.states(ids, None).items() if item in ids}
+    missing = [asked for asked, item in wanted if item not in found]
+    for session in request.sessions:
+        inside = [state for state in reader.session(session) if not state.forgotten]
+        missing += [] if inside else [session]
+        found |= {state.id: state for state in inside}
+    entities = {item for item, state in found.items() if state.kind == "entity"}
+    return found | {s.id: s for s in (*reader.about(entities, None), *reader.links(entities, None))}, missing

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit
 from rawthink_core.errors import BackendError
-from rawthink_core.identity import canonical_id
 from rawthink_core.operations import Place
-from rawthink_core.text import identity_key
+from rawthink_core.reading import meant
 from rawthink_lancedb.errors import Raced
 from rawthink_lancedb.locks import WRITE
 from rawthink_lancedb.upkeep import purge
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rawthink_core.operations import Forget
     from rawthink_core.rows import State
     from rawthink_lancedb.store import Space, Store
-    from rawthink_lancedb.view import View
 
 TIDY: Final = "tidy"
 
@@ -37,7 +35,7 @@ def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
     space = store.space(name)
     with store.locks.held(WRITE):
         for _ in store.engine.tries():
-            chosen, missing = store.read(name, lambda view: _chosen(view, request))
+            chosen, missing = store.read(name, lambda view: meant(view, request, view.log.items))
             if not chosen:
                 return [], missing
             at = store.next_instant(space.log)
@@ -49,27 +47,6 @@ def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
                 continue
         space.log.delete(chosen)
     return list(chosen.values()), missing
-
-
-def _chosen(view: View, request: Forget) -> tuple[dict[str, State], list[str]]:
-    if request.everything:
-        states = view.load(view.log.items())
-        return {item: state for item, state in states.items() if not state.forgotten}, []
-    wanted = {canonical_id(item) for item in request.ids}
-    found = {state.id: state for state in view.load(wanted).values() if not state.forgotten}
-    missing = sorted(wanted - found.keys())
-    keys = {name: identity_key(name) for name in request.names}
-    named = view.named(set(keys.values()))
-    missing += [name for name, key in keys.items() if key not in named]
-    found |= dict(view.states(set(named.values())))
-    for session in request.sessions:
-        inside = {state.id: state for state in view.session(session)}
-        missing += [] if inside else [session]
-        found |= inside
-    entities = {item for item, state in found.items() if state.kind == "entity"}
-    for state in (*view.about(entities), *view.links(entities)):
-        found[state.id] = state
-    return found, missing
 
 
 def finish(store: Store, space: Space) -> int:

@@ -11,10 +11,9 @@ import orjson
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit, encode
 from rawthink_core.errors import BackendError
-from rawthink_core.identity import canonical_id
 from rawthink_core.operations import Place
+from rawthink_core.reading import meant
 from rawthink_core.searching import text_of
-from rawthink_core.text import identity_key
 from rawthink_local import files as file_system
 from rawthink_local.files import explained
 from rawthink_local.lines import read_line
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from rawthink_local.returned import Order
     from rawthink_local.searchindex import SearchIndex
     from rawthink_local.store import Store
-    from rawthink_local.view import View
 
     Gone: TypeAlias = Mapping[
         str, Mapping[str, Order | None]
@@ -62,7 +60,7 @@ def forget(store: Store, request: Forget) -> Erased:
         store.index.refuse_damage()
         if (pending := store.look()) is not None:
             store.append(pending, ())
-        chosen, missing = store.read(space, lambda view: _chosen(store, view, request))
+        chosen, missing = store.read(space, lambda view: meant(view, request, lambda: _items(store, space)))
         if not chosen:
             return Erased([], missing)
         at = store.next_instant()
@@ -78,26 +76,8 @@ def forget(store: Store, request: Forget) -> Erased:
     return Erased(list(chosen.values()), missing, filed is not None)
 
 
-def _chosen(store: Store, view: View, request: Forget) -> tuple[dict[str, State], list[str]]:
-    if request.everything:
-        ids = {row["id"] for commit in store.commits(request.scope.space) for row in commit.rows}
-        states = ((item, view.state(item)) for item in ids)
-        return {item: state for item, state in states if state is not None and not state.forgotten}, []
-    wanted = {canonical_id(item) for item in request.ids}
-    found = {s.id: s for item in wanted if (s := view.state(item)) is not None and not s.forgotten}
-    missing = sorted(wanted - found.keys())
-    keys = {name: identity_key(name) for name in request.names}
-    named = view.named(set(keys.values()))
-    missing += [name for name, key in keys.items() if key not in named]
-    found |= dict(view.states(set(named.values())))
-    for session in request.sessions:
-        inside = {s.id: s for s in view.session(session)}
-        missing += [] if inside else [session]
-        found |= inside
-    entities = {item for item, state in found.items() if state.kind == "entity"}
-    for state in (*view.about(entities), *view.links(entities)):
-        found[state.id] = state
-    return found, missing
+def _items(store: Store, space: str) -> set[str]:
+    return {row["id"] for commit in store.commits(space) for row in commit.rows}
 
 
 def lines_without(index: RowIndex, gone: Gone) -> Iterator[bytes]:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rawthink_core.clock import iso
 from rawthink_core.commits import Commit
 from rawthink_core.errors import BackendError
-from rawthink_core.identity import canonical_id
 from rawthink_core.operations import ForgetReceipt, Place
-from rawthink_core.text import identity_key
+from rawthink_core.reading import meant
 from rawthink_nowledge.marks import erased
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rawthink_core.rows import State
     from rawthink_nowledge.api import Api
     from rawthink_nowledge.entries import Entry, Log
-    from rawthink_nowledge.ledger import Ledger
     from rawthink_nowledge.marks import Mark
     from rawthink_nowledge.writing import Writer
 
@@ -58,26 +56,7 @@ async def forget(writer: Writer, api: Api, ids: IdSource, request: Forget) -> Fo
 
 def _chosen(writer: Writer, request: Forget) -> tuple[dict[str, State], list[str]]:
     with writer.mirror.ledger(request.scope.space) as ledger:
-        return _found(ledger, request)
-
-
-def _found(ledger: Ledger, request: Forget) -> tuple[dict[str, State], list[str]]:
-    if request.everything:
-        return {state.id: state for state in ledger.all()}, []
-    wanted = {canonical_id(item) for item in request.ids}
-    found = {s.id: s for item in wanted if (s := ledger.state(item)) is not None and not s.forgotten}
-    missing = sorted(wanted - found.keys())
-    keys = {name: identity_key(name) for name in request.names}
-    named = ledger.named(set(keys.values()))
-    missing += [name for name, key in keys.items() if key not in named]
-    found |= dict(ledger.states(set(named.values())))
-    for session in request.sessions:
-        inside = {state.id: state for state in ledger.session(session)}
-        missing += [] if inside else [session]
-        found |= inside
-    entities = {item for item, state in found.items() if state.kind == "entity"}
-    found |= {state.id: state for state in (*ledger.about(entities), *ledger.links(entities))}
-    return found, missing
+        return meant(ledger, request, lambda: (state.id for state in ledger.all()))
 
 
 async def _mark(writer: Writer, space: str, commit_id: str, chosen: dict[str, State]) -> None:

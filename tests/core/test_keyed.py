@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rawthink_core import reading
 from rawthink_core.keyed import KeyedReader
 from rawthink_core.operations import Forget, parse
 from rawthink_core.questions import key, questions
@@ -53,7 +54,7 @@ def ledger() -> Ledger:
 def meant(ledger: Ledger, **what: Any) -> tuple[list[str], list[str]]:
     """Return the kinds of what a request to forget means, in order, and what of it is missing."""
     request = parse(Forget, {"scope": {"space": SPACE}, **what})
-    found, missing = Reader(ledger).meant(request, ledger.states)
+    found, missing = reading.meant(Reader(ledger), request, ledger.states)
     assert all(state.id == item for item, state in found.items())
     return sorted(state.kind for state in found.values()), missing
 

@@ -20,6 +20,7 @@ from rawthink_core.graph import Rules, Slice, needs, plan, prepare
 from rawthink_core.model import zone_named
 from rawthink_core.operations import ForgetReceipt, Place, RecordReceipt, RestoreReceipt
 from rawthink_core.questions import questions
+from rawthink_core.reading import meant
 from rawthink_core.rows import Stamped, fold
 from rawthink_core.searching import text_of
 from rawthink_core.selection import SEARCHABLE
@@ -209,7 +210,7 @@ class Store:
         space = request.scope.space
         with self.transaction("BEGIN IMMEDIATE"):
             reader = self.reader(space)
-            states, missing = reader.meant(request, reader.items)
+            states, missing = meant(reader, request, reader.items)
             if not states:
                 return ForgetReceipt(missing=tuple(missing))
             marks = tuple({"op": "forgotten", "of": state.kind, "id": item} for item, state in states.items())
