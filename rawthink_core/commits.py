@@ -106,7 +106,8 @@ def _item_receipt(row: Row) -> ItemReceipt:
 # --- the line -----------------------------------------------------------------------------------
 
 
-def _line(body: dict[str, Any]) -> bytes:
+def line_of(body: dict[str, Any]) -> bytes:
+    r"""Return an object as a line with its checksum at the end, ``\n`` included. Raises InvalidRequest."""
     try:
         data = orjson.dumps(body)
     except (orjson.JSONEncodeError, TypeError) as error:
@@ -121,12 +122,12 @@ def encode(commit: Commit) -> bytes:
         body["by"] = commit.by
     body["request"] = commit.request
     body["ops"] = commit.rows
-    return _line(body)
+    return line_of(body)
 
 
 def encode_header(header: Header) -> bytes:
     r"""Return the line of a store's header, its ``\n`` included."""
-    return _line(
+    return line_of(
         {
             "v": FORMAT,
             "store": header.store,

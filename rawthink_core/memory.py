@@ -26,8 +26,8 @@ from rawthink_core.operations import (
     parse,
 )
 from rawthink_core.recall import WRITE_DEADLINE, Recaller, within
+from rawthink_core.spooled import Spooled
 from rawthink_core.turns import MAX_ITEMS, MAX_TOKENS, ChatContext, context_of, passage_of_turn
-from rawthink_core.verbs import Verbs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -37,17 +37,19 @@ if TYPE_CHECKING:
     from rawthink_core.chat import Labels
     from rawthink_core.model import Provenance
     from rawthink_core.operations import Advice, RecordReceipt
+    from rawthink_core.pacing import Pace
     from rawthink_core.provider import Provider
     from rawthink_core.vault.vault import Vault
 
 log = logging.getLogger("rawthink.memory")
 
 
-class Memory(Verbs):
+class Memory(Spooled):
     """One space of one store. Safe to use from many tasks of one event loop.
 
     ``guard`` runs the hooks and looks for secrets; ``recaller`` keeps the deadline of recalls;
-    ``provenance`` is written with everything that is recorded; ``vault`` is the folder of notes and sessions.
+    ``provenance`` is written with everything that is recorded; ``vault`` is the folder of notes and sessions;
+    under ``state``, chat turns wait for a store that is down.
     """
 
     def __init__(
@@ -61,19 +63,21 @@ class Memory(Verbs):
         provenance: Provenance | None = None,
         write_deadline: float = WRITE_DEADLINE,
         vault: Path | None = None,
+        state: Path | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        super().__init__(provider, space)
+        super().__init__(
+            provider, space, guard or Guard(), state=state, write_deadline=write_deadline, pace=pace
+        )
         self._ids = ids or RandomIds()
-        self.guard = guard or Guard()
         self._recaller = recaller or Recaller()
         self._provenance = provenance
-        self._write_deadline = write_deadline
         self._folder = vault
         self._vault: Vault | None = None
 
     def in_space(self, space: str) -> Self:
         """Return the same memory in another space: the one way to reach it."""
-        return type(self)(
+        other = type(self)(
             self.provider,
             space=space,
             ids=self._ids,
@@ -83,6 +87,8 @@ class Memory(Verbs):
             write_deadline=self._write_deadline,
             vault=self._folder,
         )
+        other.post = self.post  # one spool for the whole store
+        return other
 
     @property
     def vault(self) -> Vault:
@@ -149,12 +155,6 @@ class Memory(Verbs):
             return await within(self._recaller.deadline, look, self._late)
         except BackendTimeout:
             return ()
-
-    def _late(self) -> BackendTimeout:
-        return BackendTimeout(
-            f"{self.info.name} did not confirm the write within {self._write_deadline:g} s. It may still be "
-            f"written: repeat it with the same batch id"
-        )
 
     async def revise(
         self,
@@ -264,7 +264,8 @@ class Memory(Verbs):
     ) -> RecordReceipt | None:
         """Keep a finished turn as one passage; return None when there is no whole turn to keep.
 
-        Arguments as of `turns.passage_of_turn`. Kept twice, a turn is kept once. Raises as `record`.
+        Arguments as of `turns.passage_of_turn`. Kept twice, a turn is kept once. Where the store is down or
+        slow, the receipt says ``queued``: the turn is on the disk and stored later. Raises as `record`.
         """
         passage = passage_of_turn(
             messages,
@@ -290,9 +291,7 @@ class Memory(Verbs):
             passages=passages,
             provenance=self._provenance,
         )
-        receipt = await within(self._write_deadline, self.provider.on_after_chat(request), self._late)
-        await self.guard.after_commit(receipt)
-        return receipt
+        return await self._keep(request, session)
 
 
 @asynccontextmanager
@@ -312,7 +311,7 @@ async def open_memory(
     from rawthink_core.opening import build  # noqa: PLC0415 - configuration is for those who open by name
 
     memory = build(provider, space=space, config=config, hooks=hooks, **settings)
-    await memory.provider.open()
+    await memory.open()
     try:
         yield memory
     finally:

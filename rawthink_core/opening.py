@@ -50,6 +50,7 @@ def build(
         recaller=Recaller(configuration.settings.recall.deadline),
         provenance=Provenance(host=host) if host else None,
         vault=absolute(place) if isinstance(place, str | Path) else configuration.vault,
+        state=state_folder(),
     )
 
 
@@ -87,9 +88,16 @@ def world_of(configuration: Configuration) -> World:
         cache=absolute(
             os.environ.get("RAWTHINK_CACHE") or platformdirs.user_cache_path("rawthink", appauthor=False)
         ),
-        state=absolute(
-            os.environ.get("RAWTHINK_STATE") or platformdirs.user_state_path("rawthink", appauthor=False)
-        ),
+        state=state_folder(),
+    )
+
+
+def state_folder() -> Path:
+    """Return the folder of what belongs to this user alone and can't be made again."""
+    import platformdirs  # noqa: PLC0415 - not on the path of --help
+
+    return absolute(
+        os.environ.get("RAWTHINK_STATE") or platformdirs.user_state_path("rawthink", appauthor=False)
     )
 
 

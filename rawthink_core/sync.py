@@ -220,7 +220,7 @@ def open_memory_sync(
     memory = build(provider, space=space, config=config, **settings)
     loop = _LoopThread()
     try:
-        loop.run(memory.provider.open())
+        loop.run(memory.open())
     except BaseException:
         loop.stop()
         raise

@@ -167,7 +167,7 @@ def _memory_of(configuration: Configuration, settings: dict[str, Any]) -> Memory
     from rawthink_core.guard import Guard  # noqa: PLC0415 - not on the path of --help
     from rawthink_core.memory import Memory  # noqa: PLC0415
     from rawthink_core.model import Provenance  # noqa: PLC0415
-    from rawthink_core.opening import make_provider  # noqa: PLC0415
+    from rawthink_core.opening import make_provider, state_folder  # noqa: PLC0415
     from rawthink_core.plugins import hook_manager  # noqa: PLC0415
     from rawthink_core.recall import Recaller  # noqa: PLC0415
 
@@ -177,6 +177,7 @@ def _memory_of(configuration: Configuration, settings: dict[str, Any]) -> Memory
         guard=Guard(hook_manager(), configuration.settings.redact),
         recaller=Recaller(configuration.settings.recall.deadline),
         provenance=Provenance(host=HOST),
+        state=state_folder(),
     )
 
 

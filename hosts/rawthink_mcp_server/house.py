@@ -104,7 +104,7 @@ class House:
         memory = await asyncio.to_thread(self._build, configuration, self._client)
         if self._closed:
             raise asyncio.CancelledError
-        await memory.provider.open()
+        await memory.open()
         return await asyncio.to_thread(_furnished, memory, configuration)
 
     # --- writing to the end ---------------------------------------------------------------------
@@ -150,7 +150,7 @@ def build_memory(configuration: Configuration, client: str | None) -> Memory:
     from rawthink_core.guard import Guard  # noqa: PLC0415 - after the first reply
     from rawthink_core.memory import Memory  # noqa: PLC0415
     from rawthink_core.model import Provenance  # noqa: PLC0415
-    from rawthink_core.opening import make_provider  # noqa: PLC0415
+    from rawthink_core.opening import make_provider, state_folder  # noqa: PLC0415
     from rawthink_core.plugins import hook_manager  # noqa: PLC0415
     from rawthink_core.recall import Recaller  # noqa: PLC0415
 
@@ -163,6 +163,7 @@ def build_memory(configuration: Configuration, client: str | None) -> Memory:
         guard=Guard(hook_manager(), chosen.redact),
         recaller=Recaller(chosen.recall.deadline),
         provenance=Provenance(host=HOST, client=client),
+        state=state_folder(),
     )
 
 

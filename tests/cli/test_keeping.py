@@ -12,7 +12,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from rawthink_cli import group, startup
+from rawthink_cli import exits, group, startup
 
 
 def test_init_creates_the_store_and_says_where_everything_is(cli):
@@ -99,6 +99,34 @@ def test_doctor_names_the_damage_and_the_fix_and_mends_it(cache):
     assert "mended: " in mended.out
     assert list(journal.parent.glob("rawthink.jsonl.damaged-*"))
     assert cache("record", "api/cache", "accepted again").code == 0
+
+
+def test_doctor_shows_chat_turns_that_could_not_be_stored_and_tries_them_again(cli, tmp_path):
+    from types import SimpleNamespace
+
+    from rawthink_core.operations import AfterChat, parse
+    from rawthink_core.pacing import Pace
+    from rawthink_core.provider import ProviderInfo
+    from rawthink_core.spool import Spool
+    from rawthink_core.spooled import Post
+
+    state = {"RAWTHINK_STATE": str(tmp_path / "state")}
+    cli("init", **state)
+    store = SimpleNamespace(info=ProviderInfo("local", "", {}, location=str(cli.home / "rawthink-vault")))
+    spool = Spool(Post(store, None, tmp_path / "state", Pace()).folder)
+    passages = [{"text": f"a {bird}", "session": "s", "key": bird} for bird in ("heron", "stork")]
+    for said in passages:
+        turn = {"id": said["key"], "scope": {"space": "default"}, "passages": [said]}
+        ((_, talk),) = spool.append((parse(AfterChat, turn), "s"))
+    spool.put_aside(spool.head(talk), "it was refused")
+    told = cli("doctor", "--json", **state)
+    rows = {row["status"]: row for row in told.json["checks"] if row["name"] == "spool"}
+    assert "1 chat turn waits" in rows["note"]["detail"]
+    assert rows["warn"]["detail"].endswith(f"{spool.set_aside}: it was refused")
+    assert (rows["warn"]["fix"], told.code) == ("rawthink doctor --fix", exits.PARTIAL)
+    assert "2 stored, 0 waiting, 0 set aside" in " ".join(cli("doctor", "--fix", **state).out.split())
+    assert cli("doctor", **state).code == 0
+    assert "a heron" in cli("search", "heron", **state).out
 
 
 @pytest.mark.parametrize("made", [False, True], ids=["no folder", "an empty folder"])

@@ -29,7 +29,8 @@ LEVELS = (
     "work validation slice entities revising planning graph dialects foreign",
     "selection questions asking embedding_shelf vectorizer embedding_queue retrieval hits finding searching reading keyed activity",
     "decisions masking injected chat context turns",
-    "plugins guard layers config recall verbs moving memory opening sync",
+    "plugins guard layers config recall verbs spoolfile spoolindex spool pacing courier delivery spooled",
+    "moving memory opening sync",
     "vault.chunking vault.frontmatter vault.folder vault.documents vault.ledger vault.reports vault.catalogue",
     "vault.filing vault.indexing vault.vault",
 )

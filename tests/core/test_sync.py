@@ -68,6 +68,24 @@ def texts(memory: SyncMemory) -> list[str]:
     return [item.text for item in memory.scan(items=["observation"]).items]
 
 
+def test_turns_that_wait_are_flushed(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Down(ReferenceProvider):
+        async def record(self, batch: Batch) -> RecordReceipt:
+            if not up:
+                raise BackendUnavailable("it is down")
+            return await super().record(batch)
+
+    up: list[bool] = []
+    monkeypatch.setattr(opening, "build", lambda *_, **__: Memory(Down(world), state=tmp_path / "state"))
+    with open_memory_sync() as memory:
+        said = [{"role": "user", "content": "a heron"}]
+        assert memory.after_chat(said, "noted", session="s").status == "queued"
+        assert memory.flush() == 1
+        up.append(True)
+        assert memory.flush() == 0
+        assert memory.search("heron").items
+
+
 def test_every_verb_returns_its_result(memory: SyncMemory) -> None:
     memory.record(observations=[said("is red")])
     memory.revise([said("is red")], successor={"text": "is blue"})
