@@ -26,7 +26,7 @@ from rawthink_core.operations import (
     parse,
 )
 from rawthink_core.recall import WRITE_DEADLINE, Recaller, within
-from rawthink_core.spooled import Spooled
+from rawthink_core.spooling.spooled import Spooled
 from rawthink_core.turns import MAX_ITEMS, MAX_TOKENS, ChatContext, context_of, passage_of_turn
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from rawthink_core.chat import Labels
     from rawthink_core.model import Provenance
     from rawthink_core.operations import Advice, RecordReceipt
-    from rawthink_core.pacing import Pace
     from rawthink_core.provider import Provider
+    from rawthink_core.spooling.pacing import Pace
     from rawthink_core.vault.vault import Vault
 
 log = logging.getLogger("rawthink.memory")

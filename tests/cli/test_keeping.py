@@ -105,10 +105,10 @@ def test_doctor_shows_chat_turns_that_could_not_be_stored_and_tries_them_again(c
     from types import SimpleNamespace
 
     from rawthink_core.operations import AfterChat, parse
-    from rawthink_core.pacing import Pace
     from rawthink_core.provider import ProviderInfo
-    from rawthink_core.spool import Spool
-    from rawthink_core.spooled import Post
+    from rawthink_core.spooling.pacing import Pace
+    from rawthink_core.spooling.spool import Spool
+    from rawthink_core.spooling.spooled import Post
 
     state = {"RAWTHINK_STATE": str(tmp_path / "state")}
     cli("init", **state)

@@ -11,7 +11,7 @@ import pytest
 
 from rawthink_conformance.toys import ToyEmbedder
 from rawthink_core import asking
-from rawthink_core.asking import Asked, ask
+from rawthink_core.asking import ask
 from rawthink_core.embedding import NoEmbedder
 from rawthink_core.errors import BackendUnavailable
 

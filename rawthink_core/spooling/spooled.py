@@ -8,13 +8,13 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rawthink_core.delivery import Delivery
 from rawthink_core.errors import BackendError, BackendTimeout
 from rawthink_core.operations import Check, Forget, Health, Maintain, MaintainReceipt, Place, parse
-from rawthink_core.pacing import Pace
 from rawthink_core.provider import Capability
 from rawthink_core.recall import WRITE_DEADLINE, within
-from rawthink_core.spool import Spool
+from rawthink_core.spooling.delivery import Delivery
+from rawthink_core.spooling.pacing import Pace
+from rawthink_core.spooling.spool import Spool
 from rawthink_core.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rawthink_core.guard import Guard
     from rawthink_core.operations import AfterChat, ForgetReceipt, RecordReceipt
     from rawthink_core.provider import Provider
-    from rawthink_core.spool import Dropped, Report
+    from rawthink_core.spooling.spool import Dropped, Report
 
 FLUSH_SECONDS = 10.0
 _FILE = "turns.jsonl"

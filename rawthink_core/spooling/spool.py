@@ -24,8 +24,8 @@ from rawthink_core.commits import line_of
 from rawthink_core.errors import InvalidRequest, StoreDamaged
 from rawthink_core.identity import canonical_id, passage_id
 from rawthink_core.operations import AfterChat, parse
-from rawthink_core.spoolfile import LineFile, body_of, explained, lock_at, make_folder
-from rawthink_core.spoolindex import WORDS_OF_ERROR, SpoolIndex, Waiting, failure_line
+from rawthink_core.spooling.files import LineFile, body_of, explained, lock_at, make_folder
+from rawthink_core.spooling.index import WORDS_OF_ERROR, SpoolIndex, Waiting, failure_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

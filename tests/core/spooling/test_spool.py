@@ -22,16 +22,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rawthink_conformance.reference import ReferenceProvider
-from rawthink_core import spoolfile
 from rawthink_core.clock import ManualClock
 from rawthink_core.errors import BackendUnavailable, InvalidRequest
 from rawthink_core.guard import Guard
 from rawthink_core.memory import Memory
 from rawthink_core.operations import AfterChat, Forget, RecordReceipt, Scope, parse
-from rawthink_core.pacing import Pace, Pacing
 from rawthink_core.plugins import hook_manager, hookimpl
 from rawthink_core.provider import BaseProvider, Capability, ProviderInfo
-from rawthink_core.spool import Spool, talk_of
+from rawthink_core.spooling import files
+from rawthink_core.spooling.pacing import Pace, Pacing
+from rawthink_core.spooling.spool import Spool, talk_of
 
 if TYPE_CHECKING:
     from rawthink_core.provider import World
@@ -134,7 +134,7 @@ async def test_a_turn_is_on_the_disk_before_the_store_is_asked(
     seen: list[dict[str, Any]] = []
     synced: list[int] = []
     memory = memory_on(Looking(), tmp_path)
-    monkeypatch.setattr(spoolfile, "_sync", synced.append)
+    monkeypatch.setattr(files, "_sync", synced.append)
     assert await say(memory, "one") == "stored"
     synced.clear()
     assert await say(memory, "two") == "stored"  # into a file that is there already
@@ -662,7 +662,7 @@ async def crashed(memory: Memory) -> None:
 CHILD = """
 import asyncio, sys, pathlib, os
 from rawthink_core.memory import Memory
-from rawthink_core.pacing import Pace
+from rawthink_core.spooling.pacing import Pace
 from rawthink_core.operations import RecordReceipt
 from rawthink_core.provider import BaseProvider, ProviderInfo
 

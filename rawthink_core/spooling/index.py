@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rawthink_core.clock import Clock, iso
 from rawthink_core.commits import line_of
 from rawthink_core.errors import StoreDamaged
-from rawthink_core.spoolfile import LineFile, body_of, explained, header, write_beside
+from rawthink_core.spooling.files import LineFile, body_of, explained, header, write_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

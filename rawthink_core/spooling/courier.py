@@ -24,14 +24,14 @@ from rawthink_core.errors import (
     UnsupportedOperation,
 )
 from rawthink_core.operations import Forget, RecordReceipt
-from rawthink_core.pacing import Pace, Pacing
+from rawthink_core.spooling.pacing import Pace, Pacing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rawthink_core.provider import Provider
-    from rawthink_core.spool import Spool
-    from rawthink_core.spoolindex import Waiting
+    from rawthink_core.spooling.index import Waiting
+    from rawthink_core.spooling.spool import Spool
 
     T = TypeVar("T")
 

@@ -10,17 +10,17 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from rawthink_core.courier import PARALLEL, Courier, log
 from rawthink_core.errors import BackendError
 from rawthink_core.operations import RecordReceipt
+from rawthink_core.spooling.courier import PARALLEL, Courier, log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rawthink_core.operations import AfterChat, Forget
-    from rawthink_core.pacing import Pace
     from rawthink_core.provider import Provider
-    from rawthink_core.spool import Dropped, Report, Spool
+    from rawthink_core.spooling.pacing import Pace
+    from rawthink_core.spooling.spool import Dropped, Report, Spool
 
 _LAST_WORDS = 1.0  # seconds that a cancelled delivery has to end
 
