@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rawthink_core.injected import BLANK, INVISIBLE, LINE_ENDS, compiled, strip_memory_context
+from rawthink_core.injected import strip_memory_context
+from rawthink_core.marks import BLANK, INVISIBLE, LINE_ENDS, compiled
 from rawthink_core.redaction import redact
 
 if TYPE_CHECKING:
@@ -227,7 +228,9 @@ def defuse_labels(text: str, *reserved: str) -> str:
     return compiled(_LABEL).sub(defuse, text)
 
 
-def turn_text(user_text: str, reply_text: str | None, speaker: str, labels: Labels) -> str | None:
+def turn_text(
+    user_text: str, reply_text: str | None, speaker: str, labels: Labels, earlier: Sequence[Speaker] = ()
+) -> str | None:
     """Return one turn as it is stored, or None where it is no complete turn.
 
     Pass ``reply_text=None`` for an answer that was interrupted (`is_complete`). White space around each side
@@ -235,13 +238,16 @@ def turn_text(user_text: str, reply_text: str | None, speaker: str, labels: Labe
 
         [张三] 我最近在用 Rust 重写后端
         [我] 很好的选择，Rust 的性能和安全性都很出色
+
+    ``earlier`` is what others said before the same answer: a line for each.
     """
-    said, answered = user_text.strip(), (reply_text or "").strip()
-    if not said or not answered:
+    if not user_text.strip() or not (reply_text or "").strip():
         return None
-    name = _label_name(clean_name(speaker), labels)
-    said, answered = (defuse_labels(side, name, labels.user, labels.assistant) for side in (said, answered))
-    return f"[{name}] {said}\n[{labels.assistant}] {answered}"
+    sides = [(_label_name(clean_name(one.name), labels), one.text) for one in earlier]
+    sides += [(_label_name(clean_name(speaker), labels), user_text), (labels.assistant, reply_text or "")]
+    names = [name for name, _ in sides]
+    said = ((name, defuse_labels(text.strip(), *names, labels.user)) for name, text in sides if text.strip())
+    return "\n".join(f"[{name}] {text}" for name, text in said)
 
 
 def is_complete(finish_reason: object) -> bool:
@@ -264,7 +270,7 @@ def recall_query(messages: object, *, vouched: bool = False, limit: int = 2000) 
     for message in reversed(messages if isinstance(messages, (list, tuple)) else ()):
         if not isinstance(message, Mapping):
             continue
-        if not words and _at_work(message):
+        if not words and is_tool_traffic(message):
             return None
         if message.get("role") != "user":
             continue
@@ -280,8 +286,8 @@ def recall_query(messages: object, *, vouched: bool = False, limit: int = 2000) 
     return "\n".join(words)[:limit] or None
 
 
-def _at_work(message: Mapping[str, object]) -> bool:
-    """Whether a message belongs to the traffic with tools."""
+def is_tool_traffic(message: Mapping[str, object]) -> bool:
+    """Whether a message (or an item of the responses API) belongs to the traffic with tools."""
     role, content = message.get("role"), message.get("content")
     if role is None:
         return message.get("type") not in (None, "message")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rawthink_core.chat import clean_name, defuse_labels
-from rawthink_core.injected import (
+from rawthink_core.marks import (
     CLOSER,
     GAP,
     GREATER,

@@ -205,11 +205,11 @@ class Planner:
         return True
 
     def _passage(self, item: PassageItem) -> None:
-        slot, text = (item.session, item.key), same_text(item.text)
+        slot, text = (item.session, self._key(item)), same_text(item.text)
         former = self.known.passages(*slot)
         if (own := self._slots.get(slot)) is not None:
             if own != text:
-                problem = f"{quoted(item.key)} stands twice in this batch with different texts"
+                problem = f"{quoted(slot[1])} stands twice in this batch with different texts"
                 self.fault(f"{item.where}.key", problem)
             return
         self._slots[slot] = text
@@ -220,16 +220,14 @@ class Planner:
             return
         former_fields = {} if same is None else {name: same.row.get(name) for name in item.rest}
         fields = former_fields | {name: value for name, value in item.rest.items() if value or same is None}
-        new_id = self._free_id(
-            lambda n: passage_id(self.space, item.session, item.key, n), {state.id for state in former}
-        )
+        new_id = self._free_id(lambda n: passage_id(self.space, *slot, n), {state.id for state in former})
         self.create(
             {
                 "op": "passage",
                 "id": new_id,
                 "session": item.session,
                 "ordinal": self._ordinal(item, standing),
-                "key": item.key,
+                "key": slot[1],
                 "text": item.text,
                 "supersedes": [state.id for state in standing],
                 **fields,
@@ -237,6 +235,11 @@ class Planner:
         )
         for state in standing:
             self.retire(state, "ended", new_id, None)
+
+    def _key(self, item: PassageItem) -> str:
+        """Return the key of a passage: its place, where what it goes on from is stored."""
+        known = [state for key in item.after for state in self.known.passages(item.session, key)]
+        return item.place if item.place is not None and any(not s.forgotten for s in known) else item.key
 
     def _ordinal(self, item: PassageItem, standing: list[State]) -> int:
         if item.ordinal is not None:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rawthink_core.chat import Labels, is_complete, labels_for, message_text, speaker_of, turn_text
+from rawthink_core.chat import Labels, Speaker, is_complete, labels_for, message_text, speaker_of, turn_text
 from rawthink_core.context import MemoryLine, render
 from rawthink_core.injected import strip_memory_context
 from rawthink_core.model import Hit  # noqa: TC001 - pydantic needs it at run time
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 MAX_TOKENS, MAX_ITEMS = 600, 8
+MAX_LINES = 20  # of others, before the message that is answered
 
 
 class ChatContext(Answer):
@@ -66,10 +67,11 @@ def passage_of_turn(
 ) -> NewPassage | None:
     """Return the passage that keeps a turn, or None when there is no whole turn to keep.
 
-    ``messages`` are OpenAI-style, the last user message is the turn's; ``reply`` is the assistant's text.
-    ``vouched`` says that the host itself wrote the speaker's header into the text. An answer that was cut
-    off is not kept. The passage's key is ``message_id``, else a hash of the conversation so far. Raises
-    InvalidRequest.
+    ``messages`` are OpenAI-style. The last user message is the turn's, with what others of a group (whose
+    messages have names) said since the answer before; ``reply`` is the assistant's text. ``vouched`` says
+    that the host itself wrote the speaker's header into the text. An answer that was cut off is not kept.
+    The passage's key is ``message_id``, else a hash of the conversation so far; an edited question supersedes
+    the former where the turn before it was kept. Raises InvalidRequest.
     """
     users = [m for m in messages if isinstance(m, Mapping) and m.get("role") == "user"]
     if not users or not is_complete(finish_reason) or reply is None:
@@ -82,11 +84,31 @@ def passage_of_turn(
         name=_text(users[-1].get("name")),
         display_name=display_name,
     )
-    text = turn_text(_clean(speaker.text), _clean(reply), speaker.name, chosen)
+    earlier = _earlier(messages, chosen, vouched=vouched)
+    text = turn_text(_clean(speaker.text), _clean(reply), speaker.name, chosen, earlier)
     if text is None:
         return None
-    key = message_id or _conversation_key(messages)
-    return parse(NewPassage, {"text": text, "session": session, "key": key, "speaker": speaker.name})
+    keys = {"key": message_id} if message_id else _conversation_keys(messages)
+    return parse(NewPassage, {"text": text, "session": session, "speaker": speaker.name, **keys})
+
+
+def _earlier(messages: Sequence[object], labels: Labels, *, vouched: bool) -> list[Speaker]:
+    """Return what people with a name said since the last answer, before the message that is answered now.
+
+    Without a name, what stands there is as likely a document as something somebody said.
+    """
+    known = [message for message in messages if isinstance(message, Mapping)]
+    while known and known[-1].get("role") != "user":
+        known.pop()
+    said: list[Speaker] = []
+    for message in known[:-1]:
+        text, role = message_text(message.get("content")), message.get("role")
+        if role == "assistant" and text.strip():
+            said = []
+        elif role == "user":
+            one = speaker_of(text, labels=labels, vouched=vouched, name=_text(message.get("name")))
+            said += [Speaker(one.name, _clean(one.text))] if one.name != labels.user else []
+    return said[-MAX_LINES:]
 
 
 def _clean(text: str) -> str:
@@ -97,12 +119,37 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _conversation_key(messages: Sequence[object]) -> str:
-    """Return a key for the place in a conversation: what was said so far, without what we injected."""
+def _conversation_keys(messages: Sequence[object]) -> dict[str, object]:
+    """Return the keys of a conversation's last question: of all that was said up to it, and of its place.
+
+    Its place is what was said before it. That counts only behind a turn that was kept (`NewPassage.after`):
+    else all the questions of somebody who sends no history, or the same examples each time, would be one.
+    Tool traffic, what we injected, and what follows the question make no difference.
+    """
     said = [
-        f"{message.get('role')}\x1f{strip_memory_context(message_text(message.get('content')))}"
+        (message["role"], text)
         for message in messages
         if isinstance(message, Mapping) and message.get("role") in ("user", "assistant")
+        if (text := strip_memory_context(message_text(message.get("content"))).strip())
     ]
-    data = "\x1e".join(said).encode("utf-8", "surrogatepass")
+    asked = [n for n, (role, _) in enumerate(said) if role == "user"]
+    if not asked:
+        return {"key": _digest(said)}
+    before = said[: asked[-1]]
+    keys: dict[str, object] = {"key": _digest(said[: asked[-1] + 1])}
+    if place := _place(before):
+        answered = max(n for n, (role, _) in enumerate(before) if role == "assistant")
+        former = max((n for n in asked if n < answered), default=None)
+        after = () if former is None else (_digest(said[: former + 1]), _place(said[:former]))
+        keys |= {"place": place, "after": [key for key in after if key]}
+    return keys
+
+
+def _place(said: Sequence[tuple[object, str]]) -> str | None:
+    """Return the key of what goes on from these words; None where nothing was answered yet."""
+    return _digest([("before", ""), *said]) if any(role == "assistant" for role, _ in said) else None
+
+
+def _digest(said: Sequence[tuple[object, str]]) -> str:
+    data = "\x1e".join(f"{role}\x1f{text}" for role, text in said).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=16).hexdigest()

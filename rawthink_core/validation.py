@@ -194,7 +194,10 @@ def _passage(work: Work, where: str, given: NewPassage) -> None:
     if given.key is not None:
         _not_blank(work, f"{where}.key", given.key)  # a key shared by chance would end what stands under it
     key = given.key if given.key is not None else text_key(given.text)
-    work.passages.append(PassageItem(where, given.text, given.session, key, given.ordinal, rest))
+    if given.place is not None:
+        _not_blank(work, f"{where}.place", given.place)
+    placing = given.place, given.after
+    work.passages.append(PassageItem(where, given.text, given.session, key, given.ordinal, rest, *placing))
 
 
 def text_key(text: str) -> str:

@@ -66,6 +66,8 @@ class PassageItem:
     key: str
     ordinal: int | None
     rest: dict[str, Any]
+    place: str | None = None  # the key where one of `after` is stored
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,17 @@ class NewPassage(Request):
     ``key`` names the place in its session that the text fills (a message id, say): another text under
     the same key supersedes the former. Without a key, the text is its own. ``valid_from`` is when it
     was said; ``ordinal`` its place in the session, by default after the last.
+
+    ``place`` is a second key, for what goes on from what was said before, whatever it says: it takes the
+    place of ``key`` where the session has a passage under one of the keys in ``after``. So an edited question
+    supersedes the former, while questions that only look alike stand side by side.
     """
 
     text: Text
     session: Text = Field(min_length=1)
     key: Text | None = None
+    place: Text | None = None
+    after: tuple[Text, ...] = ()
     ordinal: int | None = Field(default=None, ge=0, le=MAX_INT)
     speaker: Text | None = None
     tags: tuple[Text, ...] = ()

@@ -290,9 +290,10 @@ def _named(body: dict[str, Any], request: Forget) -> set[str] | None:
     passages = body["passages"]
     sessions = {body["session"], *(passage["session"] for passage in passages)}
     ids = {body["turn"]} | {
-        passage_id(space, passage["session"], passage["key"], n)
+        passage_id(space, passage["session"], key, n)
         for passage in passages
-        if request.ids and passage.get("key")
+        for key in (passage.get("key"), passage.get("place"))
+        if request.ids and key
         for n in range(_VERSIONS)
     }
     named = (sessions & set(request.sessions)) | (ids & {canonical_id(item) for item in request.ids})

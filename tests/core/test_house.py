@@ -28,7 +28,7 @@ LEVELS = (
     "embedders.directions embedders.serving embedders.offline embedders.auto",
     "work validation slice entities revising planning graph dialects foreign",
     "selection questions asking embedding_shelf vectorizer embedding_queue retrieval hits finding searching reading keyed activity",
-    "decisions masking injected chat context turns",
+    "decisions masking marks injected chat context turns",
     "plugins guard layers config recall verbs",
     "spooling.files spooling.index spooling.spool spooling.pacing spooling.courier spooling.delivery spooling.spooled",
     "moving memory opening sync",
