@@ -42,6 +42,23 @@ async def another_text_under_a_key(bench: Bench) -> None:
     equal(await space.texts("edited version"), [], "a search for the edited text")
 
 
+@check("passage.place")
+async def an_edited_question(bench: Bench) -> None:
+    """What goes on from a stored passage supersedes what did before; from nothing stored, both stand."""
+    space = bench.space()
+    await _put(space, key="q1", text="the first turn")
+    asked = await _put(space, key="q2", place="p1", after=["none", "q1"], text="what was asked")
+    await bench.reopen()
+    edited = await _put(space, key="q3", place="p1", after=["q1"], text="what was asked, edited")
+    was, now = await space.one(Passage, asked), await space.one(Passage, edited)
+    equal((was.status, was.superseded_by), ("ended", edited), "what was asked first")
+    equal((now.status, now.supersedes, now.ordinal), ("active", (asked,), was.ordinal), "the edited question")
+    for key in ("q4", "q5"):  # of somebody who sends the same examples each time
+        await _put(space, key=key, place="p9", after=["q0"], text=f"turn {key}")
+    standing = ["the first turn", "turn q4", "turn q5", "what was asked, edited"]
+    equal(sorted(await space.said()), standing, "what stands")
+
+
 @check("passage.ordinals")
 async def passages_have_places(bench: Bench) -> None:
     """Without an ordinal a passage comes after the last of its session, whatever was stated or retired."""

@@ -218,6 +218,15 @@ class IgnoresKeys(ChangesBatches):
         return remade(batch, passages=tuple(remade(passage, key=None) for passage in batch.passages))
 
 
+@breaks("passage.place")
+class IgnoresPlaces(ChangesBatches):
+    """Takes every edited question for another one."""
+
+    def changed(self, batch: Batch) -> Batch:
+        """Drop the places."""
+        return remade(batch, passages=tuple(remade(passage, place=None) for passage in batch.passages))
+
+
 @breaks("passage.keyless")
 class OneKeyASession(ChangesBatches):
     """Takes every passage without a key for the same place."""
