@@ -212,7 +212,8 @@ class Index:
 
         def work() -> int:
             self.points.look()
-            return self.vectors.waiting_count() + self.log.ledger.behind(self.points.applied)
+            behind = self.log.ledger.behind(self.points.applied)  # first: what is applied meanwhile may wait
+            return behind + self.vectors.waiting_count()
 
         return self.sound(work)
 

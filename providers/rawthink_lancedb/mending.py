@@ -38,6 +38,7 @@ class Caretaker:
         self._written: set[str] = set()
         self._later: dict[str, float] = {}  # space → when old files may be deleted that others read till then
         self._closed = False
+        self.kept_up: Callable[[], object] = lambda: None  # told when indexes have taken in what was written
         self._thread: threading.Thread | None = None
 
     def written(self, space: str) -> None:
@@ -70,6 +71,8 @@ class Caretaker:
             if quiet:
                 for name in behind:
                     self._do(name, keep_up)
+                if behind:
+                    self.kept_up()
                 behind = set()
                 for name in [name for name, due in self._later.items() if due <= time.monotonic()]:
                     del self._later[name]

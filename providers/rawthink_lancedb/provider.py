@@ -101,6 +101,8 @@ class LanceProvider(BaseProvider):
         self._embedding = EmbeddingQueue(
             self._world.embedder, LanceShelf(parts.store), parts.model, self._in_thread
         )
+        loop, queue = asyncio.get_running_loop(), self._embedding
+        self._caretaker.kept_up = lambda: loop.call_soon_threadsafe(queue.wake)
         self._embedding.start()
         able = {
             name: grade

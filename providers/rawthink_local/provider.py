@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -83,6 +84,7 @@ class LocalProvider(BaseProvider):
         self._parts: Parts | None = None
         self._embedding: EmbeddingQueue | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._embedded = -1  # the changes of the index after which vectors were last asked for
         self.info = ProviderInfo(
             name="local", version=VERSION, capabilities=CAPABILITIES, location=str(self.folder)
         )
@@ -180,7 +182,22 @@ class LocalProvider(BaseProvider):
 
     def _keep_up(self) -> None:
         if self._threads is not None and self._parts is not None:
-            self._threads.submit(self._parts.search.keep_up)
+            loop, search = asyncio.get_running_loop(), self._parts.search
+
+            def kept_up() -> None:
+                search.keep_up()
+                with suppress(RuntimeError):  # the loop has ended meanwhile
+                    loop.call_soon_threadsafe(self._embed_what_waits)
+
+            self._threads.submit(kept_up)
+
+    def _embed_what_waits(self) -> None:
+        """Wake who makes vectors where the index has taken in anything: it knows what waits."""
+        if self._embedding is not None and self._parts is not None:
+            changes = self._parts.search.changes
+            if changes != self._embedded:
+                self._embedded = changes
+                self._embedding.wake()
 
     async def restore(
         self, scope: Scope, commits: Sequence[Commit], vectors: KeptVectors | None = None
@@ -258,8 +275,7 @@ class LocalProvider(BaseProvider):
         self._opened  # noqa: B018 - before anything is embedded
         asked, why = await self._ask(query.text)
         page = await self._in_thread(self._search, query, asked, why)
-        if self._embedding is not None and self._open_parts.search.news():
-            self._embedding.wake()  # the index is open, and knows what waits
+        self._embed_what_waits()
         return page
 
     async def _ask(self, text: str) -> tuple[Asked | None, str | None]:

@@ -54,7 +54,7 @@ class SearchIndex:
         self._replica = Replica(store, self._place, kept)
         self._builder: Build | None = None
         self._closed = False
-        self._news = True
+        self.changes = 0  # how often anything was opened or applied: may be read without the lock
         self._failures = 0  # searches that failed, one after the other
 
     # --- keeping up -----------------------------------------------------------------------------
@@ -87,11 +87,11 @@ class SearchIndex:
         mine = self._replica
         if not mine.opened:
             mine.open()
-            self._news = True
+            self.changes += 1
         mine.refresh()
         if mine.fits() and not mine.behind():
             return None
-        self._news = True
+        self.changes += 1
         with mine.turn() as ours:
             if not ours:
                 return f"index {mine.size()} of {self._store.index.born_count()}"
@@ -115,7 +115,7 @@ class SearchIndex:
                 return
             with mine.turn(wait=False) as ours:
                 if ours and mine.fits() and mine.behind() <= replica.BACKLOG:
-                    self._news = self._news or mine.behind() > 0
+                    self.changes += mine.behind() > 0
                     for _ in mine.apply():
                         pass
                     mine.tidy()
@@ -183,12 +183,6 @@ class SearchIndex:
                 raise Moved from error
             self._failures = 0
             return hits
-
-    def news(self) -> bool:
-        """Tell, once, whether there is anything in the index since it was last asked."""
-        with self._lock:
-            news, self._news = self._news, False
-            return news
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -196,3 +196,22 @@ async def test_an_index_of_vectors_finds_what_comparing_each_finds(tmp_path):
         assert len(page.items) == 100
         await tell(memory, "a kitten after that", session="late")
         assert await finds(memory, "kitten", sessions=("late",)) == ["a kitten after that"]
+
+
+async def test_what_the_index_takes_in_while_one_counts_is_not_missed(tmp_path, monkeypatch):
+    async with memory_at(tmp_path, Counting()) as memory:
+        await say(memory, "Kitten", "a kitten sleeps")
+        await settled(memory)
+        index = index_of(memory)
+        counting = index.vectors.waiting_count
+
+        def overtaken():
+            found = counting()
+            index.catch_up()
+            return found
+
+        monkeypatch.setattr(index.vectors, "waiting_count", overtaken)
+        monkeypatch.setattr(memory.provider._embedding, "wake", lambda: None)
+        store = memory.provider._parts.store
+        store.record(note("the car is red"), RULES)
+        assert index.waiting_count() > 0

@@ -298,3 +298,15 @@ async def test_a_text_that_is_forgotten_while_it_is_embedded_leaves_no_vector(tm
         assert kept.of("a kitten sleeps") is None
         assert kept.of("the automobile is red")
         assert (await finds(memory, "vehicle"))[0] == "the automobile is red"
+
+
+async def test_what_a_revision_says_gets_its_vector_though_nobody_searches(tmp_path):
+    embedder = Slow()
+    async with memory_at(tmp_path, embedder=embedder) as memory:
+        await say(memory, "a kitten sleeps")
+        (hit, *_) = (await memory.search("kitten")).items
+        await memory.revise([{"id": hit.id}], successor={"text": "the automobile is red"})
+        end = time.monotonic() + 20
+        while "the automobile is red" not in embedder.asked:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.02)
