@@ -83,7 +83,7 @@ async def test_no_way_to_commit_shows_a_race_to_the_caller(tmp_path, monkeypatch
         assert {place.outcome for place in receipt.places} == {"erased"}
         await memory.provider.maintain(Maintain(scope=Scope(space=SPACE), reindex=True))
         assert await finds(memory, "crane") == ["a crane"]
-        assert await finds(memory, "quokka", statuses=EVERY) == []
+        assert "a quokka" not in await finds(memory, "quokka", statuses=EVERY)
         assert len((await memory.scan(items=("passage",))).items) == 5
         assert (await memory.health()).status == "ok"
     assert lost, "it was called"

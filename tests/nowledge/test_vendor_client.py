@@ -7,11 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-NMEM = shutil.which("nmem")
+BESIDE = Path(sys.executable).parent  # an environment that nobody activated
+NMEM = shutil.which("nmem", path=os.pathsep.join([str(BESIDE), os.environ.get("PATH", "")]))
 VERSIONS = pytest.mark.parametrize("generation", ["0.9", "0.10.28", "0.10"])
 
 pytestmark = pytest.mark.skipif(NMEM is None, reason="nmem-cli is not installed")
