@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rawthink_core.disk import sync
 from rawthink_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -41,18 +41,6 @@ def explained(doing: str, path: Path) -> Iterator[None]:
     except OSError as error:
         hint = _HINTS.get(error.errno or 0, error.strerror or str(error))
         raise BackendUnavailable(f"{doing} {path} failed: {hint}. Nothing was lost") from error
-
-
-def sync(descriptor: int) -> None:
-    """Wait until a file's bytes are on the disk itself, past the drive's own cache where the system can."""
-    if sys.platform == "darwin":
-        import fcntl  # noqa: PLC0415 - there is none on Windows
-
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    elif hasattr(os, "fdatasync"):
-        os.fdatasync(descriptor)
-    else:
-        os.fsync(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -15,7 +15,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rawthink_core.commits import Header, LineDamaged, decode, encode_header
-from rawthink_local.files import explained, replace, sync, sync_folder, write_all, write_new
+from rawthink_core.disk import sync
+from rawthink_local.files import explained, replace, sync_folder, write_all, write_new
 from rawthink_local.lines import Snapshot
 
 if TYPE_CHECKING:

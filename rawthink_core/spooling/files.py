@@ -8,7 +8,6 @@ cut off or damaged is kept in a file of its own beside.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import uuid
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rawthink_core.commits import checksum_fits, line_of
+from rawthink_core.disk import sync
 from rawthink_core.errors import BackendTimeout, BackendUnavailable
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class LineFile:
             try:
                 _write_all(descriptor, data)
                 if durable:
-                    _sync(descriptor)
+                    sync(descriptor)
             except BaseException:
                 os.ftruncate(descriptor, end)
                 raise
@@ -110,7 +110,7 @@ class LineFile:
             _write_all(descriptor, header())
             for piece in pieces:
                 _write_all(descriptor, piece)
-            _sync(descriptor)
+            sync(descriptor)
         finally:
             os.close(descriptor)
         temporary.replace(self.path)
@@ -128,7 +128,7 @@ class LineFile:
         descriptor = os.open(self.path, os.O_WRONLY)
         try:
             os.ftruncate(descriptor, place)
-            _sync(descriptor)
+            sync(descriptor)
         finally:
             os.close(descriptor)
 
@@ -174,7 +174,7 @@ def write_beside(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
     try:
         _write_all(descriptor, data)
-        _sync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
     sync_folder(path.parent)
@@ -204,15 +204,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync(descriptor: int) -> None:
-    """Wait until a file's bytes are on the disk itself, past the drive's own cache where the system can."""
-    if sys.platform == "darwin":
-        import fcntl  # noqa: PLC0415 - there is none on Windows
-
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    elif hasattr(os, "fdatasync"):
-        os.fdatasync(descriptor)
-    else:
-        os.fsync(descriptor)

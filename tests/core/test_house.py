@@ -20,7 +20,7 @@ CORE = ROOT / "rawthink_core"
 
 # Core from the roof down: a module imports only what stands above it.
 LEVELS = (
-    "errors clock locking stopwords tokens text scanning redaction vocabulary model",
+    "errors clock disk locking stopwords tokens text scanning redaction vocabulary model",
     "frame writes reads upkeep operations",
     "identity rows commits ranking embedding provider",
     "embedders.threads embedders.vectors embedders.batches embedders.figures embedders.connection",

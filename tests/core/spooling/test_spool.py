@@ -134,7 +134,7 @@ async def test_a_turn_is_on_the_disk_before_the_store_is_asked(
     seen: list[dict[str, Any]] = []
     synced: list[int] = []
     memory = memory_on(Looking(), tmp_path)
-    monkeypatch.setattr(files, "_sync", synced.append)
+    monkeypatch.setattr(files, "sync", synced.append)
     assert await say(memory, "one") == "stored"
     synced.clear()
     assert await say(memory, "two") == "stored"  # into a file that is there already
