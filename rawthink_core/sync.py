@@ -104,6 +104,13 @@ class SyncMemory:
             finally:
                 self._loop.stop()
 
+    def run(self, ask: Callable[[Memory], Coroutine[Any, Any, T]]) -> T:
+        """Return what a coroutine function makes of the asynchronous memory, run in the thread it lives in.
+
+        Raises what that raises, and BackendUnavailable after `close`.
+        """
+        return self._loop.run(ask(self._memory))
+
     def in_space(self, space: str) -> SyncMemory:
         """Return the same memory in another space. It closes with this one."""
         return type(self)(self._memory.in_space(space), self._loop, owner=False)

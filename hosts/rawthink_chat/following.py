@@ -29,7 +29,7 @@ from rawthink_core.injected import strip_memory_context
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rawthink_chat.sse import Path
+    from rawthink_chat.jsontext import Path
 
 MAX_REPLY = 1_000_000  # characters of an answer that are kept; a longer one counts as cut off
 MAX_TEXTS = 128  # choices or parts that are followed; in more, each piece is scrubbed by itself

@@ -1,7 +1,7 @@
 """Server-sent events: bytes cut into events wherever the network cut them, and put together again.
 
 Each event keeps its bytes, so what isn't changed goes on as it came: line ends of every kind, comments, field
-order, unknown fields. `splice` changes strings in a JSON text and leaves every other character as it is.
+order, unknown fields.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-Path = tuple[str | int, ...]
-
 MAX_EVENT = 16 * 1024 * 1024
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _BLANK = re.compile(rb"\r\n|\n|\r")
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
-_SPACE = re.compile(r"[ \t\n\r]*")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,56 +107,3 @@ def encode(data: Mapping[str, object], name: str = "") -> bytes:
     """Return an event of our own."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data, default=str)}\n\n".encode()
-
-
-def read_json(text: str) -> object:
-    """Return what a JSON text says; None where it is none."""
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
-
-
-def splice(text: str, edits: Mapping[Path, str]) -> str:
-    """Return a JSON text with other strings at some paths, and every other character as it was."""
-    pieces: list[str] = []
-    at = 0
-    for start, end, new in _spans(text, 0, (), edits):
-        pieces += (text[at:start], _literal(new, ascii_only=text[start:end].isascii()))
-        at = end
-    return "".join([*pieces, text[at:]])
-
-
-def _literal(text: str, *, ascii_only: bool) -> str:
-    """Return a JSON string, escaped like the one whose place it takes; halves of characters always are."""
-    literal = json.dumps(text, ensure_ascii=ascii_only)
-    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", literal)
-
-
-def _spans(text: str, at: int, path: Path, edits: Mapping[Path, str]) -> Iterator[tuple[int, int, str]]:
-    """Where the edited strings stand in the value at ``at``, in order."""
-    at = _skip(text, at)
-    if path in edits:
-        yield at, _DECODER.raw_decode(text, at)[1], edits[path]
-        return
-    opened, index = text[at], 0
-    if opened not in "{[":  # of a key that stands twice, the first
-        return
-    at = _skip(text, at + 1)
-    while text[at] not in "}]":
-        step: str | int = index
-        if opened == "{":
-            step, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
-        inner = (*path, step)
-        if any(edit[: len(inner)] == inner for edit in edits):
-            yield from _spans(text, at, inner, edits)
-        at = _skip(text, _DECODER.raw_decode(text, at)[1])
-        index += 1
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-
-
-def _skip(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rawthink_chat.following import reply_edits
-from rawthink_chat.sse import Event, EventReader, encode, read_json, splice
+from rawthink_chat.jsontext import read_json, splice
+from rawthink_chat.sse import Event, EventReader, encode
 
 if TYPE_CHECKING:
     from rawthink_chat.following import Follower

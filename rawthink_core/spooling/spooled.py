@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rawthink_core.errors import BackendError, BackendTimeout
 from rawthink_core.operations import Check, Forget, Health, Maintain, MaintainReceipt, Place, parse
@@ -18,12 +18,15 @@ from rawthink_core.spooling.spool import Spool
 from rawthink_core.verbs import Verbs
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from rawthink_core.guard import Guard
     from rawthink_core.operations import AfterChat, ForgetReceipt, RecordReceipt
     from rawthink_core.provider import Provider
     from rawthink_core.spooling.spool import Dropped, Report
+
+T = TypeVar("T")
 
 FLUSH_SECONDS = 10.0
 _FILE = "turns.jsonl"
@@ -43,6 +46,7 @@ class Post:
         self._pace = pace
         self._delivery: Delivery | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._behind: set[asyncio.Task[Any]] = set()
 
     @property
     def folder(self) -> Path | None:
@@ -71,8 +75,23 @@ class Post:
         """Return it only where something was spooled."""
         return self.delivery() if self._delivery is not None or self.exists else None
 
+    def hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run some work in the background; `settle` and `close` wait for it."""
+        task = asyncio.ensure_future(work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        return task
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for what runs in the background, for so many seconds at most."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (here := {task for task in self._behind if task.get_loop() is loop}) and loop.time() < until:
+            await asyncio.wait(here, timeout=until - loop.time())
+
     async def close(self) -> None:
-        """Deliver what can be delivered at once, and stop."""
+        """Let what runs in the background end, deliver what can be delivered at once, and stop."""
+        await self.settle(FLUSH_SECONDS)
         delivery, self._delivery = self._delivery, None
         if delivery is not None and self._loop is asyncio.get_running_loop():
             await delivery.close()
@@ -107,8 +126,13 @@ class Spooled(Verbs):
         await self.post.close()
         await super().close()
 
+    def in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run what belongs to this memory and nobody waits for; `flush` and `close` let it end."""
+        return self.post.hold(work)
+
     async def flush(self, seconds: float = FLUSH_SECONDS) -> int:
         """Deliver the chat turns that wait, for so many seconds at most; return how many still wait."""
+        await self.post.settle(seconds)
         delivery = self.post.running()
         return 0 if delivery is None else await delivery.flush(seconds)
 
