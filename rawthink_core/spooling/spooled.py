@@ -86,7 +86,10 @@ class Post:
         """Wait for what runs in the background, for so many seconds at most."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while (here := {task for task in self._behind if task.get_loop() is loop}) and loop.time() < until:
+        while loop.time() < until:
+            here = {task for task in self._behind if task.get_loop() is loop and not task.done()}
+            if not here:
+                return
             await asyncio.wait(here, timeout=until - loop.time())
 
     async def close(self) -> None:
