@@ -148,7 +148,7 @@ class ChatMemory:
                 await asyncio.wait({before})
             await work
 
-        task = self._last[talk] = self._memory.in_background(after())
+        task = self._last[talk] = self._memory.post.hold(after())
         task.add_done_callback(lambda done: self._last.pop(talk) if self._last.get(talk) is done else None)
 
     def _room(self, space: str) -> tuple[Memory, Threads]:

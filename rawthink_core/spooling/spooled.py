@@ -129,10 +129,6 @@ class Spooled(Verbs):
         await self.post.close()
         await super().close()
 
-    def in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run what belongs to this memory and nobody waits for; `flush` and `close` let it end."""
-        return self.post.hold(work)
-
     async def flush(self, seconds: float = FLUSH_SECONDS) -> int:
         """Deliver the chat turns that wait, for so many seconds at most; return how many still wait."""
         await self.post.settle(seconds)
