@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rawthink_lancedb.engine import Engine
 
-_STORE, _MODEL, _SPACE = "store", "model", "space:"
+_STORE, _MODEL, _SPACE, _LOG = "store", "model", "space:", "log:"
 
 
 class Catalogue:
@@ -34,14 +34,11 @@ class Catalogue:
         self._engine = engine
         self._table = Table(engine, CATALOGUE)
         self._known: set[str] = set()  # spaces that are in it
+        self._logs: set[str] = set()  # of these, whose log it knows of
 
     def exists(self) -> bool:
         """Tell whether there is a store. Raises a BackendError where that can't be told."""
         return self._table.found()
-
-    def check(self) -> None:
-        """Raise a BackendError where the store can't be reached."""
-        self._table.ask("reading", newest)
 
     # --- what the store is ----------------------------------------------------------------------
 
@@ -69,6 +66,16 @@ class Catalogue:
         if space not in self._known:
             self._settle(_SPACE + space, {"space": space})
             self._known.add(space)
+
+    def note_log(self, space: str) -> None:
+        """Note that the log of a space was made: from now on it must be there."""
+        if space not in self._logs:
+            self._settle(_LOG + space, {"space": space})
+            self._logs.add(space)
+
+    def knows_log(self, space: str) -> bool:
+        """Tell whether the log of a space was ever made. Raises a BackendError where that can't be told."""
+        return self._read(_LOG + space) is not None
 
     def spaces(self) -> list[str]:
         """Return every space of the store."""

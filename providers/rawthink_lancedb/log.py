@@ -13,6 +13,7 @@ from operator import itemgetter
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from rawthink_core.errors import StoreDamaged
 from rawthink_core.questions import key
 from rawthink_lancedb import sql
 from rawthink_lancedb.appending import append
@@ -65,7 +66,12 @@ class Log:
         """
         with self._lock:
             if not self.table.found():
-                self._catalogue.check()  # nothing was written here: or is it the store that is gone?
+                if self._catalogue.knows_log(self.space):  # which fails where it is the store that is gone
+                    raise StoreDamaged(
+                        f"the log of space {self.space!r} was there and is gone ({self.table.name} in "
+                        f"{self._engine.uri}). Bring it back from a backup of the store, or import an export into a "
+                        f"new store: rawthink import FILE"
+                    )
                 return False
             version = self.table.ask("reading", _version)
             if version != self._seen:
@@ -217,6 +223,7 @@ class Log:
         with self._lock:
             if not self.table.found():
                 self._create()
+            self._catalogue.note_log(self.space)
             claim = self.ledger.claim + 1
             rows = rows_of(claim, commits)
             self._engine.there()

@@ -24,6 +24,7 @@ log = logging.getLogger("rawthink.lancedb")
 
 _PAUSE, _REMOTE_PAUSE = 0.2, 2.0  # seconds without a write after which the index catches up
 _MARGIN: Final = 5.0
+_ASKED: Final = 5.0  # seconds that old files stay where somebody asked for upkeep: who reads them looks anew
 
 
 class Caretaker:
@@ -74,9 +75,9 @@ class Caretaker:
                 if behind:
                     self.kept_up()
                 behind = set()
-                for name in [name for name, due in self._later.items() if due <= time.monotonic()]:
-                    del self._later[name]
-                    self._do(name, drop_old_files)
+            for name in [name for name, due in self._later.items() if due <= time.monotonic()]:
+                del self._later[name]  # also while others write without a pause, or the disk would fill
+                self._do(name, drop_old_files)
 
     def _until_later(self) -> float | None:
         return max(0.0, min(self._later.values()) - time.monotonic()) if self._later else None
@@ -98,8 +99,8 @@ class Caretaker:
         space.index.trouble = None
         for what in done:
             log.debug("%s", what)
-            if what.startswith("optimized"):
-                self._later[name] = time.monotonic() + self._settings.keep_seconds + _MARGIN
+            if what.startswith(("optimized", "gathered")):
+                self._later.setdefault(name, time.monotonic() + self._settings.keep_seconds + _MARGIN)
 
 
 def keep_up(store: Store, space: Space, settings: LanceSettings) -> list[str]:  # noqa: ARG001 - as the others
@@ -133,15 +134,15 @@ def drop_old_files(store: Store, space: Space, settings: LanceSettings) -> list[
     """Delete what optimizing has left for others that read it, and what came after."""
     with store.locks.held(TIDY, wait=False) as mine:
         if mine:
-            _optimize(store, space, settings)
+            _optimize(store, space, settings.keep_seconds)
     return []
 
 
-def _optimize(store: Store, space: Space, settings: LanceSettings) -> None:
-    optimize(space.log.table, settings.keep_seconds)
+def _optimize(store: Store, space: Space, keep: float) -> None:
+    optimize(space.log.table, keep)
     if space.index.table.found():
         with store.locks.held(space.index.table.name):
-            optimize(space.index.table, settings.keep_seconds)
+            optimize(space.index.table, keep)
 
 
 def finish_erasures(store: Store, name: str) -> int:
@@ -173,7 +174,7 @@ def _compact(store: Store, space: Space, settings: LanceSettings) -> str:
     try:
         for _ in store.engine.tries():
             try:
-                _optimize(store, space, settings)
+                _optimize(store, space, min(settings.keep_seconds, _ASKED))
             except Raced:
                 continue
             break

@@ -39,7 +39,7 @@ class LanceSettings(BaseModel):
         default=30.0, gt=0, title="Time-out", description="Seconds that one call of the store may take"
     )
     keep_seconds: float = Field(
-        default=120.0,
+        default=30.0,
         ge=0,
         title="Old versions",
         description="Seconds for which replaced files stay, for others that still read them",

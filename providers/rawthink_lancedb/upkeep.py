@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 SMALL: Final = 1_024  # rows of a file that is small
 MANY: Final = 24  # larger files after which they become one
-OPTIMIZE_LEAST, OPTIMIZE_MOST = 64, 1_000  # versions after which the engine optimizes: few of a small table
+OPTIMIZE_LEAST, OPTIMIZE_MOST = 64, 4_000  # versions after which the engine optimizes: few of a small table
 UNINDEXED_ROWS: Final = 1_000  # rows outside of an index that a search may look at one by one
-UNINDEXED_SHARE: Final = 100  # or one in so many of all rows
+UNINDEXED_SHARE: Final = 20  # or one in so many of all rows: each time, all of them are written anew
 PATIENCE: Final = 900.0  # seconds that optimizing may take
 _TOGETHER: Final = 256  # small files that are written anew together
 

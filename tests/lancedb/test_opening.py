@@ -15,7 +15,7 @@ from rawthink_lancedb.parts import engine_of, open_parts
 from rawthink_lancedb.provider import LanceProvider
 from rawthink_lancedb.settings import LanceSettings
 
-from .house import START, finds, memory_at, store_at, tell, world_at
+from .house import SPACE, START, finds, memory_at, store_at, tell, world_at
 
 SIGNATURE = "1be52ece17f8495511b0141c2f26a4d9284ecfdfc9ec0d32d721ea827b706cb1"
 
@@ -147,3 +147,39 @@ def test_where_it_can_not_be_told_old_versions_are_taken_to_be_kept(monkeypatch)
     assert "not known" in keeps_versions("gs://bucket/x", {})
     options = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "endpoint": "http://127.0.0.1:9"}
     assert "could not be asked" in keeps_versions("s3://bucket/x", options)
+
+
+@pytest.mark.asyncio
+async def test_a_log_that_was_there_and_is_gone_is_damage_and_no_empty_space(tmp_path):
+    async with memory_at(tmp_path) as memory:
+        await tell(memory, "Tool", "is red")
+    (log,) = (tmp_path / "vault" / "lancedb").glob("s_*.lance")
+    aside = log.rename(tmp_path / log.name)
+    async with memory_at(tmp_path) as memory:
+        for verb in (
+            memory.search("red"),
+            memory.scan(),
+            tell(memory, "Tool", "is blue"),
+            memory.get(names=["Tool"]),
+        ):
+            with pytest.raises(StoreDamaged, match=f"{log.name.removesuffix('.lance')}.*backup"):
+                await verb
+        assert not (await memory.in_space("other").scan()).items
+        assert (await memory.health()).status != "ok"
+    aside.rename(log)
+    async with memory_at(tmp_path) as memory:
+        assert await finds(memory, "red")
+
+
+@pytest.mark.asyncio
+async def test_a_store_from_before_logs_were_noted_opens_and_notes_its_log(tmp_path):
+    async with memory_at(tmp_path) as memory:
+        await tell(memory, "Tool", "is red")
+    with store_at(tmp_path) as store:
+        store.catalogue._table.change("writing", lambda table: table.delete(f"key = 'log:{SPACE}'"))
+        assert not store.catalogue.knows_log(SPACE)
+    async with memory_at(tmp_path) as memory:
+        assert await finds(memory, "red")
+        await tell(memory, "Tool", "is blue")
+    with store_at(tmp_path) as store:
+        assert store.catalogue.knows_log(SPACE)
