@@ -69,8 +69,8 @@ class Log:
                 if self._catalogue.knows_log(self.space):  # which fails where it is the store that is gone
                     raise StoreDamaged(
                         f"the log of space {self.space!r} was there and is gone ({self.table.name} in "
-                        f"{self._engine.uri}). Bring it back from a backup of the store, or import an export into a "
-                        f"new store: rawthink import FILE"
+                        f"{self._engine.uri}). Bring it back from a backup of the store, or import an export "
+                        f"into a new store: rawthink import FILE"
                     )
                 return False
             version = self.table.ask("reading", _version)
