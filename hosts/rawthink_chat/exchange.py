@@ -92,6 +92,7 @@ class ChatMemory:
         self._rooms: OrderedDict[str, tuple[Memory, Threads]] = OrderedDict()
         self._muted: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._last: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def begin(self, api: Api, body: bytes, call: Call) -> Exchange:
         """Return the exchange that a request begins: its ``body`` is what to send.
@@ -99,6 +100,10 @@ class ChatMemory:
         Never raises for the memory's sake; InvalidRequest where the call names a space that can't be one.
         """
         memory, threads = self._room(call.space or self._memory.scope.space)
+        loop = asyncio.get_running_loop()
+        self._loop = self._loop or loop
+        if loop is not self._loop:
+            return self._aside(body, "the memory belongs to another event loop")
         if len(body) > MAX_REQUEST:
             return self._aside(body, f"the request is larger than {MAX_REQUEST >> 20} MiB")
         large = len(body) > _LARGE

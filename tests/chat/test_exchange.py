@@ -227,6 +227,17 @@ async def test_the_memory_stands_aside_for_what_it_can_not_read(memory):
     assert await kept(memory) == []
 
 
+async def test_another_event_loop_than_the_first_goes_on_without_the_memory(memory):
+    chat = ChatMemory(memory)
+    await say(chat, body("one"), completion("1"))
+
+    def elsewhere() -> bytes:
+        return asyncio.run(say(chat, body("two"), completion("2")))
+
+    assert await asyncio.to_thread(elsewhere) == completion("2")
+    assert [text for _, text in await kept(memory)] == ["[user] one\n[me] 1"]
+
+
 async def test_a_broken_callback_does_not_end_a_chat(memory, caplog):
     def broken(_: Recalled) -> None:
         raise ValueError("mine")
