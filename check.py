@@ -17,6 +17,10 @@ NEEDS = {"node": "Node 20 and npm"}
 
 def main() -> int:
     """Run every step, or those named on the command line; return 1 when one of them failed."""
+    unknown = [name for name in sys.argv[1:] if name not in STEPS | NAMED]
+    if unknown:
+        print(f"usage: python check.py [{'] ['.join(STEPS | NAMED)}]", flush=True)
+        return 2
     failed = []
     for name in sys.argv[1:] or STEPS:
         print(f"== {name}", flush=True)
