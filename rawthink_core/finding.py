@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 NEVER = 2.0  # no cosine is as high
 _TIE = 1e-6
 _READ = 1 << 14  # characters of the best hit that are compared with the question
+_FEW_WORDS = 2  # that a message is about, of which one is enough
+_COMMON = 16  # hits with a word from which on it tells none of them from the others
 _NOBODY = frozenset({"user", "用户"})  # what speakers are called whose name is not known
 
 
@@ -81,6 +84,7 @@ class Search:
     asked: Asked | None
     fusion: Fusion
     words: frozenset[str]  # what the question is about
+    subject: frozenset[str]  # of these, what an item must share for a chat to be told of it
     floor: float  # the similarity from which on a hit counts that shares no word with it
 
     def find(self, depth: int, enough: int) -> Found:
@@ -96,7 +100,8 @@ class Search:
         found.base = {i: s for i, s in base.items() if i not in found.looked or i in found.passed}
         self._support(found, depth)
         if query.relevant_only:
-            found.scores = {i: s for i, s in found.scores.items() if i in found.base and self._told(found, i)}
+            told = self._told(found)
+            found.scores = {i: s for i, s in found.scores.items() if i in told}
             found.passed &= found.scores.keys()
         hidden = len(dense.items) >= depth and dense.items[-1][1] >= self.floor
         found.complete = len(lexical.items) < depth and not hidden
@@ -209,11 +214,20 @@ class Search:
         today = None if self.chosen.as_of is not None else self.now.astimezone(UTC).date()
         return order(found.scores, [_candidate(states[item], states, used, today) for item in found.passed])
 
-    def _told(self, found: Found, item: str) -> bool:
-        """Tell whether a chat is told of an item unasked: it is near, or shares a word with a meaning."""
-        if found.near.get(item, -NEVER) >= self.floor:
-            return True
-        return not self.words.isdisjoint(text_tokens(text_of(found.states[item])))
+    def _told(self, found: Found) -> set[str]:
+        """Return the items that are to the point: near, or sharing a word with a meaning.
+
+        Where nobody asked the memory, a word that many items have is not enough by itself, unless it is half
+        of what there is to find.
+        """
+        shared = {i: self.subject & text_tokens(text_of(found.states[i])) for i in found.base}
+        often = Counter(word for words in shared.values() for word in words)
+        lone = len(self.subject) <= _FEW_WORDS or not self.query.unasked
+        told = {i for i, words in shared.items() if found.near.get(i, -NEVER) >= self.floor}
+        for item, words in shared.items():
+            if len(words) > 1 or (words and (lone or often[next(iter(words))] <= _COMMON)):
+                told.add(item)
+        return told
 
     def _passes(self, found: Found, item: str) -> bool:
         state = found.states.get(item)

@@ -70,7 +70,8 @@ class SearchQuery(Filters):
     text: Text
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     group: Literal["entity"] | None = None
-    relevant_only: bool = False  # chat recall: only hits that share a non-stop term, or pass the floor
+    relevant_only: bool = False  # only hits that share a non-stop term, or pass the floor
+    unasked: bool = False  # and words that only ask for something are none: nobody asked the memory
     why: bool = False
 
 
@@ -180,6 +181,7 @@ class BeforeChat(Scoped):
             limit=self.limit,
             items=("observation", "passage"),  # a name alone tells a model nothing
             relevant_only=True,
+            unasked=True,
         )
 
 

@@ -19,7 +19,7 @@ from rawthink_core.operations import SearchPage, SearchQuery
 from rawthink_core.ranking import SPEAKER, Fusion, Ranked, depth_for, grouped
 from rawthink_core.retrieval import Retrieval, Retrieved, Seat
 from rawthink_core.selection import owner_of, selection, text_of
-from rawthink_core.text import content_tokens, query_vector
+from rawthink_core.text import content_tokens, query_vector, subject_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,8 +50,9 @@ def answer(
     if not terms[0] and asked is None:
         return SearchPage(degraded=degraded)
     words = content_tokens(query.text)
+    subject = subject_tokens(query.text) if query.unasked else words
     floor = NEVER if asked is None else asked.floor
-    search = Search(query, selection(query), store, terms, now, asked, fusion, words, floor)
+    search = Search(query, selection(query), store, terms, now, asked, fusion, words, subject, floor)
     if query.group is not None:
         return _by_entity(search, degraded)
     found = search.find(depth_for(query.limit), query.limit + 1)

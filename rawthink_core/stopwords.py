@@ -34,3 +34,28 @@ _CHINESE = """
 因为 所以 但是 如果 已经 可以 没有 就是 还是 或者 以及 关于
 """
 STOP_PAIRS = frozenset(_CHINESE.split())
+
+# What people say when they ask an assistant for something, whatever it is about: in a chat that did not ask
+# its memory, such a word in common is no reason to speak up.
+ASKING_WORDS = """
+write rewrite explain describe define give tell show say suggest recommend translate convert
+summarise summarize
+compare create generate make find fix list draft help work mean use name want need know look try add
+change check
+good better best bad new old first last next big small long short different important possible
+simple
+one two three four five six seven eight nine ten hundred thousand
+time day week month year today tomorrow yesterday now thing way word sentence text example
+difference meaning
+number question answer idea title part kind
+yaz açıkla anlat tanımla öner hazırla çevir listele ver söyle bul göster özetle karşılaştır yap
+oluştur düzelt çalış
+iyi kötü yeni eski ilk son büyük küçük uzun kısa bir iki üç dört beş altı yedi sekiz dokuz on yüz
+bin
+zaman gün hafta ay yıl bugün yarın dün şimdi şey sözcük kelime cümle metin örnek fark anlam sayı
+soru cevap isim ad
+解释 描述 定义 推荐 建议 翻译 转换 总结 比较 生成 创建 修改 列出 介绍 说明 告诉 帮我
+给我 写一 一个 一下 一段 几个
+时间 今天 明天 昨天 现在 东西 方法 句子 文字 例子 区别 意思 问题 名字 写 用 做 好
+大 小 新 旧 一 二 三 四 五 六 七 八 九 十
+"""

@@ -21,11 +21,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain, filterfalse
 
-from rawthink_core.stopwords import STOP_CHARACTERS, STOP_PAIRS
+from rawthink_core.stopwords import ASKING_WORDS, STOP_CHARACTERS, STOP_PAIRS
 from rawthink_core.tokens import LONGEST_TOKEN, normalized, root_of, stem_of, take_apart, word_grams
 
 # Goes into the fingerprint of every index. Raise it when a term, an id or a weight of any text changes, or
@@ -156,6 +156,20 @@ def content_tokens(text: str) -> frozenset[str]:
             content.update(strong)
             weak.update(() if strong else pairs)
     return frozenset(content or weak)
+
+
+def subject_tokens(text: str) -> frozenset[str]:
+    """Return the `content_tokens` of a request but those that only ask for something, and single letters.
+
+    For want of others, it is all of them.
+    """
+    content = content_tokens(text)
+    return frozenset(t for t in content - _asking() if len(t) > 1 or not t.isascii()) or content
+
+
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(chain.from_iterable(map(content_tokens, ASKING_WORDS.split())))
 
 
 def text_tokens(text: str) -> frozenset[str]:

@@ -151,9 +151,9 @@ class Index:
 
     # --- applying -------------------------------------------------------------------------------
 
-    def apply(self, until: int) -> None:
-        """Apply the log up to a row. Raises Vanished or a BackendError."""
-        with self._applying, self._locks.held(self.table.name):
+    def apply(self, until: int, seconds: float | None = None) -> None:
+        """Apply the log up to a row; wait for others so long. Raises Vanished or a BackendError."""
+        with self._applying, self._locks.held(self.table.name, seconds=seconds):
             for _ in self._engine.tries():
                 try:
                     self.points.look()

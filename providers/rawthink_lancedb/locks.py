@@ -39,8 +39,12 @@ class Locks:
         return None if folder is None else folder / OWN / f"{name}.lock"
 
     @contextmanager
-    def held(self, name: str, *, wait: bool = True) -> Iterator[bool]:
-        """Hold a lock; without ``wait``, tell whether it was to be had. Raises BackendTimeout."""
+    def held(self, name: str, *, wait: bool = True, seconds: float | None = None) -> Iterator[bool]:
+        """Hold a lock; without ``wait``, tell whether it was to be had. Raises BackendTimeout.
+
+        ``seconds`` is for whoever may wait for upkeep, too, which takes long in a large table.
+        """
+        patience = seconds or self._seconds
         path = self.path(name)
         if path is None:
             yield True
@@ -49,12 +53,12 @@ class Locks:
         lock = FileLock(path, mode=0o600, thread_local=False)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            taken = take(lock, self._seconds if wait else 0, _UNIT)
+            taken = take(lock, patience if wait else 0, _UNIT)
         except OSError as error:
             raise BackendUnavailable(f"locking {path} failed: {error.strerror or error}") from error
         if not taken and wait:
             raise BackendTimeout(
-                f"another process has written to {self._engine.uri} for {self._seconds:g} s; try again later"
+                f"another process has written to {self._engine.uri} for {patience:g} s; try again later"
             )
         if not taken:
             yield False

@@ -24,6 +24,7 @@ log = logging.getLogger("rawthink.lancedb")
 
 _PAUSE, _REMOTE_PAUSE = 0.2, 2.0  # seconds without a write after which the index catches up
 _MARGIN: Final = 5.0
+_SHARE: Final = 60.0  # times as long as it took that it waits while somebody writes
 _ASKED: Final = 5.0  # seconds that old files stay where somebody asked for upkeep: who reads them looks anew
 
 
@@ -38,6 +39,7 @@ class Caretaker:
         self._lock = threading.Lock()
         self._written: set[str] = set()
         self._later: dict[str, float] = {}  # space → when old files may be deleted that others read till then
+        self._cost: dict[str, float] = {}  # space → seconds that this took last
         self._closed = False
         self.kept_up: Callable[[], object] = lambda: None  # told when indexes have taken in what was written
         self._thread: threading.Thread | None = None
@@ -75,9 +77,20 @@ class Caretaker:
                 if behind:
                     self.kept_up()
                 behind = set()
-            for name in [name for name, due in self._later.items() if due <= time.monotonic()]:
-                del self._later[name]  # also while others write without a pause, or the disk would fill
+            for name in self._due(quiet=quiet):
+                del self._later[name]
+                begun = time.monotonic()
                 self._do(name, drop_old_files)
+                self._cost[name] = time.monotonic() - begun
+
+    def _due(self, *, quiet: bool) -> list[str]:
+        """Return the spaces whose old files are to go: also while somebody writes, or the disk would fill.
+
+        Then it is the rarer the longer it takes, for meanwhile nothing can be added to the index.
+        """
+        now = time.monotonic()
+        pause = 0.0 if quiet else _SHARE
+        return [name for name, due in self._later.items() if due + pause * self._cost.get(name, 0.0) <= now]
 
     def _until_later(self) -> float | None:
         return max(0.0, min(self._later.values()) - time.monotonic()) if self._later else None

@@ -22,6 +22,7 @@ from rawthink_lancedb.index import Index
 from rawthink_lancedb.locks import WRITE
 from rawthink_lancedb.log import Log
 from rawthink_lancedb.moments import Moments
+from rawthink_lancedb.upkeep import PATIENCE
 from rawthink_lancedb.view import View
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Store:
         """Bring the index of a space up with its log, however long it takes."""
         space = self.space(name)
         if space.log.look():
-            space.index.sound(lambda: space.index.apply(space.log.ledger.last_rid))
+            space.index.sound(lambda: space.index.apply(space.log.ledger.last_rid, PATIENCE))
 
     # --- writing --------------------------------------------------------------------------------
 

@@ -183,6 +183,32 @@ async def test_chat_recalls_only_what_shares_a_word_that_means_something(memory:
     assert texts(await memory.search("what is it", relevant_only=True)) == []
 
 
+async def told(memory: Memory, text: str) -> str:
+    return (await memory.before_chat([{"role": "user", "content": text}])).text
+
+
+async def test_a_chat_is_not_told_of_what_shares_only_words_of_asking(memory: Memory) -> None:
+    await say(memory, "Lea writes five letters a week", "小明解释时间", "Ayşe şiir yazıyor")
+    for request in (
+        "Write five limericks on pirates",
+        "解释一下通货膨胀",
+        "Bir mektup yaz",
+        "Match ^[a-z]+$ too",
+    ):
+        assert await told(memory, request) == "", request
+    for question in ("What does Lea write?", "小明在哪里?", "Ayşe ne yazıyor?", "What did I write?"):
+        assert await told(memory, question) != "", question
+    assert len((await memory.search("Write a limerick", relevant_only=True)).items) == 1
+
+
+async def test_one_word_that_many_items_share_is_no_reason_to_tell_a_chat(memory: Memory) -> None:
+    await say(memory, "the heron train is red", *(f"the train was late on day {n}" for n in range(20)))
+    assert await told(memory, "Draw a train with a moustache") == ""
+    assert "heron" in await told(memory, "Draw a heron with a moustache")
+    assert "heron" in await told(memory, "Is the heron train ever late?")
+    assert "late" in await told(memory, "How is the train?")
+
+
 async def test_what_matters_may_stand_anywhere_in_a_long_text(memory: Memory) -> None:
     await say(memory, "word " * 3000 + "kettle")
     assert len((await memory.search("kettle", relevant_only=True)).items) == 1

@@ -28,6 +28,7 @@ from rawthink_core.text import (
     query_terms,
     query_vector,
     same_text,
+    subject_tokens,
     surrogate_at,
     term_id,
     terms,
@@ -579,3 +580,25 @@ def test_the_rules_have_not_changed_unnoticed():
     )
     told = repr((document_vector(sample), query_vector(sample), sorted(content_tokens(sample))))
     assert (TEXT_RULES, hashlib.sha256(told.encode()).hexdigest()[:16]) == ("text-2", "c3611d5e26f03c31")
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("Write a poem about my heron", {"poem", "heron"}),
+        ("give me five words", {"give", "five", "word"}),
+        ("match ^[a-z]+$ too", {"match"}),
+        ("帮我解释一下通货膨胀", {"通货", "货膨", "膨胀"}),
+        ("Bana bir şiir yaz", {"siir"}),
+        ("", set()),
+    ],
+)
+def test_a_request_is_about_more_than_its_asking(text, subject):
+    assert subject <= subject_tokens(text)
+    assert not {"write", "解释", "yaz"} & subject_tokens(text)
+
+
+@given(st.text(max_size=60))
+def test_the_subject_is_part_of_what_a_text_is_about(text):
+    assert subject_tokens(text) <= content_tokens(text)
+    assert bool(subject_tokens(text)) == bool(content_tokens(text))
