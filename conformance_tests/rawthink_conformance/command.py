@@ -14,13 +14,14 @@ import click
 from rawthink_core.errors import RawThinkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rawthink_conformance.checking import Result
     from rawthink_conformance.report import Report
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
+_EVERY = 25  # checks between two lines of a log
 _HYPOTHESIS = "HYPOTHESIS_STORAGE_DIRECTORY"
 
 
@@ -70,7 +71,7 @@ def conform(
 
     try:
         given = {} if waivers is None else read_waivers(waivers)
-        told = None if as_json else _tell
+        told = None if as_json else _teller()
         with _hypothesis_elsewhere():
             reports = [
                 supervised(name, only=only, waivers=given, deep=deep, note=note, told=told) for name in names
@@ -103,9 +104,21 @@ class _Untested(click.ClickException):
     exit_code = 2
 
 
-def _tell(result: Result) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K{result.outcome}: {result.requirement.id}", nl=False, err=True)
+def _teller() -> Callable[[Result], None]:
+    """Return what shows how far a run is: on one line of a terminal, else now and then on a line of a log."""
+    done, failed = 0, 0
+
+    def tell(result: Result) -> None:
+        nonlocal done, failed
+        done, failed = done + 1, failed + (result.outcome == "failed")
+        if sys.stderr.isatty():
+            click.echo(f"\r\033[K{result.outcome}: {result.requirement.id}", nl=False, err=True)
+        elif result.outcome == "failed":
+            click.echo(f"failed: {result.requirement.id}", err=True)
+        elif done % _EVERY == 0:
+            click.echo(f"{done} checked, {failed} failed", err=True)
+
+    return tell
 
 
 def _write(reports: Sequence[Report], markdown: Path | None, save: Path | None) -> None:

@@ -6,17 +6,18 @@ statistics of the space, so that it is that of every other provider and nothing 
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from rawthink_core.ranking import Place
-from rawthink_core.retrieval import Retrieved, Seat
+from rawthink_core.retrieval import NOTHING, Retrieved, Seat
 from rawthink_lancedb.filters import condition
 from rawthink_lancedb.points import token_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     import pyarrow as pa
     from lancedb.table import AsyncTable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Ids: TypeAlias = NDArray[np.uint32]
 
 _SEAT: Final = ["session", "ordinal", "speaker"]
-_WIDER: Final = 4  # times the depth: what is looked at to find the best by our own measure
+_WIDER: Final = 2  # times the depth: what is looked at to find the best by our own measure
 _MOST_TERMS: Final = 256  # of a question, the rarest; a longer one is a text, and goes by these
 _MOST_TIMES: Final = 8  # that one term is given to the engine
 
@@ -41,8 +42,37 @@ class Terms(NamedTuple):
     weights: Sequence[float]
 
 
-def by_words(index: Index, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Retrieved:
-    """Return the best points by BM25 over core's terms."""
+class Query(NamedTuple):
+    """One of the two questions: what the engine is asked, and what is made of its rows."""
+
+    ask: Callable[[AsyncTable], Awaitable[pa.Table]]
+    read: Callable[[pa.Table], Retrieved]
+
+
+def best(
+    index: Index,
+    terms: tuple[list[int], list[float]],
+    vector: Sequence[float] | None,
+    chosen: Selection,
+    depth: int,
+) -> tuple[Retrieved, Retrieved]:
+    """Return the best points by BM25 over core's terms, and by cosine: both are looked for at once."""
+    words = _by_words(index, terms, chosen, depth) if terms[0] else None
+    tag = index.vectors.searched() if vector is not None else None
+    meaning = None if vector is None or tag is None else _by_meaning(tag, vector, chosen, depth)
+    asked = [query for query in (words, meaning) if query is not None]
+
+    async def work(table: AsyncTable) -> list[pa.Table]:
+        return await asyncio.gather(*(query.ask(table) for query in asked))
+
+    found = iter(index.table.ask("searching", work) if asked else ())
+    return (
+        words.read(next(found)) if words is not None else NOTHING,
+        meaning.read(next(found)) if meaning is not None else NOTHING,
+    )
+
+
+def _by_words(index: Index, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Query:
     ids = np.array(terms[0], np.uint32)
     worth = index.statistics.rarity(terms[0]) * np.array(terms[1], np.float64)
     words = _words(Terms(*terms), worth)
@@ -56,10 +86,12 @@ def by_words(index: Index, terms: tuple[list[int], list[float]], chosen: Selecti
         columns = ["point", "terms", "weights", "_score", *_SEAT]
         return await query.select(columns).limit(_WIDER * depth).to_arrow()
 
-    found = index.table.ask("searching", work)
-    scores = _scores(found, ids, worth)
-    order = np.argsort(-scores, kind="stable")[:depth]
-    return _retrieved(found, order.tolist(), scores[order].tolist(), chosen)
+    def read(found: pa.Table) -> Retrieved:
+        scores = _scores(found, ids, worth)
+        order = np.argsort(-scores, kind="stable")[:depth]
+        return _retrieved(found, order.tolist(), scores[order].tolist(), chosen)
+
+    return Query(work, read)
 
 
 def _words(terms: Terms, worth: Floats) -> str:
@@ -87,21 +119,20 @@ def _scores(found: pa.Table, ids: Ids, worth: Floats) -> Floats:
     return scores
 
 
-def by_meaning(index: Index, vector: Sequence[float], chosen: Selection, depth: int) -> Retrieved:
-    """Return the best points by cosine, each by the nearest of its windows; none without vectors."""
-    tag = index.vectors.searched()
-    if tag is None:
-        return Retrieved((), {})
+def _by_meaning(tag: str, vector: Sequence[float], chosen: Selection, depth: int) -> Query:
+    """Each point counts by the nearest of its windows."""
     where, asked = condition(chosen), np.array(vector, np.float32)
 
     async def work(table: AsyncTable) -> pa.Table:
         query = table.query().nearest_to(asked).column(tag).distance_type("cosine").where(where)
         return await query.select(["point", "_distance", *_SEAT]).limit(depth).to_arrow()
 
-    found = index.table.ask("searching", work)
-    near = 1.0 - found["_distance"].to_numpy().astype(np.float64)
-    order = np.argsort(-near, kind="stable")
-    return _retrieved(found, order.tolist(), near[order].tolist(), chosen)
+    def read(found: pa.Table) -> Retrieved:
+        near = 1.0 - found["_distance"].to_numpy().astype(np.float64)
+        order = np.argsort(-near, kind="stable")
+        return _retrieved(found, order.tolist(), near[order].tolist(), chosen)
+
+    return Query(work, read)
 
 
 def _retrieved(found: pa.Table, order: list[int], scores: list[float], chosen: Selection) -> Retrieved:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rawthink_core.retrieval import NOTHING
-from rawthink_lancedb.matching import by_meaning, by_words
+from rawthink_lancedb.matching import best
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -32,8 +31,7 @@ class Retrieval:
         self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
     ) -> tuple[Retrieved, Retrieved]:
         """Return the best items by BM25, and by cosine, each by the nearest of its windows."""
-        words = by_words(self._index, terms, chosen, depth) if terms[0] else NOTHING
-        return words, by_meaning(self._index, vector, chosen, depth) if vector is not None else NOTHING
+        return best(self._index, terms, vector, chosen, depth)
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""

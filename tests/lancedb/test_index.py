@@ -116,7 +116,7 @@ async def test_files_that_go_again_and_again_degrade_an_answer_and_raise_nothing
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr("rawthink_lancedb.retrieval.by_words", gone)
+            patch.setattr("rawthink_lancedb.retrieval.best", gone)
             page = await memory.search("heron")
             assert page.items == ()
             assert "files of the search index are gone" in page.degraded

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from rawthink_conformance.checking import VERBS, check
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rawthink_conformance.bench import Bench
-
-MOST_LAG = 0.05  # seconds
-ATTEMPTS = 6
-THOUSAND = 1_000
 
 
 @check("info.declares")
@@ -240,78 +235,3 @@ async def another_process_sees_writes(bench: Bench) -> None:
         equal((await second.get(victim.id)).missing, (victim.id,), "get of what the first forgot")
         lacking = [hit.id for hit in (await second.search("heron", statuses=EVERY_STATUS)).items]
         true(victim.id not in lacking, "the second still finds what the first forgot")
-
-
-@check("load.loop")
-async def the_event_loop_is_not_blocked(bench: Bench) -> None:
-    """No verb keeps the event loop from its other tasks for more than 50 ms, at a thousand items a batch."""
-    space, big = bench.space(), bench.space("big")
-    named = [{"name": "Hub", "entity_type": "concept", "domain": "software"}]
-    texts = [f"heron {n} of the reeds, with a few words more" for n in range(THOUSAND - 1)]
-    writes = iter(
-        space.batch(
-            entities=[{**named[0], "name": f"Hub {n}"}],
-            observations=[{"entity": f"Hub {n}", "text": text} for text in texts],
-        )
-        for n in range(ATTEMPTS)
-    )
-    await _within("record", lambda: space.provider.record(next(writes)))
-    receipt = await big.record(
-        entities=named, observations=[{"entity": "Hub", "text": text} for text in texts]
-    )
-    ids = receipt.ids("observation")
-    info = bench.provider.info
-    calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "search": lambda: big.search("heron reeds words", limit=100),
-        "get": lambda: big.get(*ids),
-        "scan": lambda: big.scan(limit=THOUSAND),
-        "graph": lambda: big.graph("Hub"),
-        "history": lambda: big.history(name="Hub"),
-        "export": big.export,
-    }
-    for verb, call in calls.items():
-        if info.can(Capability(verb)) if verb != "search" else True:
-            await _within(verb, call)
-    victims = iter(ids)
-    await _within(
-        "revise", lambda: big.revise({"id": next(victims)}, successor={"text": f"less {next(victims)}"})
-    )
-    if info.can(Capability.FORGET):
-        await _within("forget", lambda: big.forget(ids=[next(victims)]))
-    if info.can(Capability.EXPORT) and info.can(Capability.RESTORE):
-        commits = await big.export()
-        copies = [bench.space("big", await bench.open(bench.new_world(f"copy {n}"))) for n in range(2)]
-        places = iter([*copies, *copies, *copies])
-        await _within("restore", lambda: next(places).restore(commits))
-
-
-async def _within(verb: str, call: Callable[[], Awaitable[object]]) -> None:
-    """Require that one of a few attempts stays within the bound: a busy machine proves nothing."""
-    lags: list[float] = []
-    for _ in range(ATTEMPTS):
-        lags.append(await _lag(call))
-        if lags[-1] <= MOST_LAG:
-            return
-    raise Broken(f"{verb} kept the event loop busy for {min(lags) * 1000:.0f} ms at best, 50 ms are allowed")
-
-
-async def _lag(call: Callable[[], Awaitable[object]]) -> float:
-    """Return the longest time for which other tasks had to wait while a call ran."""
-    worst, pause = 0.0, 0.002
-
-    async def beat() -> None:
-        nonlocal worst
-        while True:
-            began = time.perf_counter()
-            await asyncio.sleep(pause)
-            worst = max(worst, time.perf_counter() - began - pause)
-
-    heart = asyncio.ensure_future(beat())
-    await asyncio.sleep(2 * pause)
-    try:
-        await call()
-        await asyncio.sleep(2 * pause)
-    finally:
-        heart.cancel()
-        await asyncio.gather(heart, return_exceptions=True)
-    return worst
