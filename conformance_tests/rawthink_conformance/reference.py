@@ -116,9 +116,15 @@ class ReferenceProvider(Recollection):
             if any(commit.space != scope.space for commit in commits):
                 raise InvalidRequest("a commit of another space can't be restored into this one")
             known = {commit.id for commit in self._shelf.commits if commit.space == scope.space}
-            fresh = [commit for commit in commits if commit.id not in known]
+            gone = self._gone(scope.space)
+            fresh = [_without(commit, scope.space, gone) for commit in commits if commit.id not in known]
             self._shelf.commits = sorted([*self._shelf.commits, *fresh], key=lambda c: (c.at, c.id))
             return RestoreReceipt(restored=len(fresh), skipped=len(commits) - len(fresh))
+
+    def _gone(self, space: str) -> set[str]:
+        """Return the ids of what is marked as forgotten."""
+        rows = (row for commit in self._shelf.commits if commit.space == space for row in commit.rows)
+        return {row["id"] for row in rows if row["op"] == "forgotten"}
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Erase items: their rows go, and a mark stays so that their ids are never used again."""

@@ -120,6 +120,37 @@ async def no_file_yields_forgotten_text(bench: Bench) -> None:
     _lacks_marks("\n".join(lines).encode(), "the log")
 
 
+@check("forget.restore")
+async def a_restore_brings_nothing_forgotten_back(bench: Bench) -> None:
+    """A restore brings nothing back of what was forgotten: not what a copy says of it, to no verb or file."""
+    can = bench.provider.info.capabilities
+    if Capability.FORGET not in can or Capability.EXPORT not in can:
+        return
+    space = bench.space()
+    ids = (
+        await space.record(
+            entities=[{"name": "Slip", "entity_type": "concept", "domain": "history"}],
+            observations=[{"entity": "Slip", "text": "of the tongue"}],
+        )
+    ).ids()
+    copy = bench.space("default", await bench.open(bench.new_world("copy")))
+    await copy.restore(await space.export())
+    await copy.revise({"id": ids[0]}, fields={"name": f"Renamed {MARKED}"}, reason=f"why: {MARKED}")
+    later = await copy.export()
+    await copy.provider.close()
+    await space.forget(ids=ids)
+    await space.restore(later)
+    for moment in ("at once", "after reopening"):
+        equal(set((await space.get(*ids)).missing), set(ids), f"get {moment}")
+        equal(await space.texts("heron", statuses=EVERY_STATUS), [], f"search {moment}")
+        _lacks_marks(b"".join(map(encode, await space.export())), f"the export {moment}")
+        await bench.reopen()
+    if can[Capability.FORGET] == "erased":
+        places = (bench.world.path, bench.world.cache, bench.world.state)
+        for folder in {place for place in places if place is not None}:
+            _scan_files(folder, "after a restore")
+
+
 class _Listener(logging.Handler):
     def __init__(self, lines: list[str]) -> None:
         super().__init__(logging.DEBUG)

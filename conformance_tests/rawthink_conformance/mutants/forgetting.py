@@ -113,3 +113,12 @@ class ForgetsTheBatch(ReferenceProvider):
     def _erase(self, space: str, chosen: Mapping[str, State]) -> None:
         super()._erase(space, chosen)
         self._shelf.commits = [commit for commit in self._shelf.commits if commit.rows]
+
+
+@breaks("forget.restore")
+class RestoresWhatWasForgotten(ReferenceProvider):
+    """Takes rows of forgotten items from a copy that still speaks of them."""
+
+    def _gone(self, space: str) -> set[str]:
+        del space
+        return set()
