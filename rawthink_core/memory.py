@@ -280,11 +280,11 @@ class Memory(Spooled):
         if passage is None:
             return None
         passages = await self.guard.before_capture((passage,))
-        parts = [
-            self.scope.space,
-            session,
-            *(text for kept in passages for text in (kept.key or "", kept.text)),
-        ]
+        space, parts = self.scope.space, [self.scope.space, session]
+        for kept in passages:
+            key = kept.key or ""
+            again = self.post.retakes.number(space, session, key, text=kept.text)
+            parts += [key, kept.text, *([str(again)] if again > 1 else [])]
         request = AfterChat(
             id=derived_batch_id("turn", *parts),
             scope=self.scope,

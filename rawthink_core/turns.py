@@ -7,6 +7,7 @@ masked before anything is asked or stored.
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,28 @@ def passage_of_turn(
         return None
     keys = {"key": message_id} if message_id else _conversation_keys(messages)
     return parse(NewPassage, {"text": text, "session": session, "speaker": speaker.name, **keys})
+
+
+class Retakes:
+    """Counts how often the text under one key was replaced by another, in this process.
+
+    An answer that was replaced and comes back is a new one; the same turn sent again is not. The last
+    ``size`` keys are known.
+    """
+
+    def __init__(self, size: int = 10_000) -> None:
+        self._size = size
+        self._last: OrderedDict[tuple[str, ...], tuple[str, int]] = OrderedDict()
+
+    def number(self, *key: str, text: str) -> int:
+        """Return the number of replacements under a key, this text being the newest."""
+        last, number = self._last.get(key, (text, 0))
+        number += last != text
+        self._last[key] = (text, number)
+        self._last.move_to_end(key)
+        if len(self._last) > self._size:
+            self._last.popitem(last=False)
+        return number
 
 
 def _earlier(messages: Sequence[object], labels: Labels, *, vouched: bool) -> list[Speaker]:

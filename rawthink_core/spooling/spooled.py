@@ -15,6 +15,7 @@ from rawthink_core.recall import WRITE_DEADLINE, within
 from rawthink_core.spooling.delivery import Delivery
 from rawthink_core.spooling.pacing import Pace
 from rawthink_core.spooling.spool import Spool
+from rawthink_core.turns import Retakes
 from rawthink_core.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Post:
         self._delivery: Delivery | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._behind: set[asyncio.Task[Any]] = set()
+        self.retakes = Retakes()
 
     @property
     def folder(self) -> Path | None:

@@ -311,3 +311,13 @@ async def test_what_is_forgotten_is_gone_and_told(memory: Memory) -> None:
     assert await texts(memory) == []
     assert (await memory.health()).status == "ok"
     assert (await memory.maintain()).done == ()
+
+
+async def test_an_answer_that_comes_back_is_the_one_that_holds(memory: Memory) -> None:
+    asked = [{"role": "user", "content": "which colour?"}]
+    for answer in ("red", "red", "blue", "red", "red", "blue", "red"):
+        await memory.after_chat(asked, answer, session="s")
+        assert await texts(memory) == [f"[user] which colour?\n[me] {answer}"]
+    other = Memory(memory.provider)  # another process, in which the same turn is sent again
+    await other.after_chat(asked, "red", session="s")
+    assert await texts(memory) == ["[user] which colour?\n[me] red"]
