@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,9 +26,11 @@ from rawthink_core.operations import ItemReceipt, RecordReceipt
 from rawthink_core.rows import CREATES, Row, Stamped, row_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from rawthink_core.clock import Clock
     from rawthink_core.operations import Batch
+    from rawthink_core.rows import State
 
 FORMAT = 1
 _CRC = b',"crc32":"'
@@ -71,6 +73,20 @@ def digest(batch: Batch) -> str:
     """Return a digest of what a batch asks for: the same id with another digest is refused."""
     body = batch.model_dump_json(exclude={"id", "provenance"}, exclude_defaults=True)
     return hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
+
+
+def next_instant(clock: Clock, last: str | None) -> datetime:
+    """Return the time of the next commit: the clock's, or just after the last one's where that is later."""
+    now = clock.now()
+    if not last or iso(now) > last:
+        return now
+    return datetime.fromisoformat(last) + timedelta(microseconds=1)
+
+
+def forgetting(commit_id: str, at: datetime, space: str, gone: Mapping[str, State]) -> Commit:
+    """Return the commit that marks items as erased, so that their ids are never used again."""
+    marks = tuple({"op": "forgotten", "of": gone[item].kind, "id": item} for item in sorted(gone))
+    return Commit(commit_id, iso(at), space, marks)
 
 
 def receipt_of(commit: Commit) -> RecordReceipt:

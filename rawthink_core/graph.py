@@ -1,6 +1,7 @@
 """The temporal graph as pure functions: `prepare`, `needs` and `plan`.
 
-A provider that has received a batch does this, under whatever makes its writes exclusive::
+A provider that has received a batch does this, under whatever makes its writes exclusive (`draft.Draft` does
+it for one whose look-ups block)::
 
     work = prepare(batch, rules)                      # what can be judged without the store
     known = Slice()

@@ -48,6 +48,11 @@ class KeyedReader(ABC):
 
     # --- states ---------------------------------------------------------------------------------
 
+    def rows(self, ids: Collection[str]) -> dict[str, list[Stamped]]:
+        """Return the rows of items as they are now, in no order; erased items have their marks."""
+        found = zip(ids, self.answers("id", [(item,) for item in ids]), strict=True)
+        return {item: [row for row in rows if row.row["id"] == item] for item, rows in found}
+
     def state(self, item: str, as_of: str | None = None) -> State | None:
         """Return the state of one item, an erased one too."""
         return self.load([item], as_of).get(item)
@@ -56,10 +61,8 @@ class KeyedReader(ABC):
         """Return the states of items, erased ones too."""
         wanted = list(dict.fromkeys(ids))
         fresh = [item for item in wanted if (item, as_of) not in self._states]
-        if fresh:
-            for item, found in zip(fresh, self.answers("id", [(item,) for item in fresh]), strict=True):
-                rows = [stamped for stamped in found if stamped.row["id"] == item]
-                self._states[item, as_of] = fold(rows, as_of)
+        for item, rows in self.rows(fresh).items() if fresh else ():
+            self._states[item, as_of] = fold(rows, as_of)
         return {item: state for item in wanted if (state := self._states[item, as_of]) is not None}
 
     def _all(self, ids: Iterable[str], as_of: str | None) -> list[State]:

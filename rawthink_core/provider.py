@@ -1,8 +1,9 @@
 """The contract: what a backend implements, and what it may rely on.
 
-A provider author subclasses `BaseProvider`, declares `Capability` values in ``info``, and overrides the
-verbs that go with them; the conformance suite then says whether it is right. Guarantees in words stand
-in ``docs/requirements.md``, each with the check that holds it; ``docs/writing-a-provider.md`` writes one.
+A provider author declares `Capability` values in ``info`` and has the verbs that go with them: by way of a
+`store_provider.StoreProvider` where the backend blocks, else over `BaseProvider`. The conformance suite then
+says whether it is right. Guarantees in words stand in ``docs/requirements.md``, each with the check that
+holds it; ``docs/writing-a-provider.md`` writes one.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ never with the store.
 
 from __future__ import annotations
 
-import re
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, cast, get_args
 
+from rawthink_core.clock import iso
 from rawthink_core.errors import InvalidRequest, NotFound, quoted
 from rawthink_core.identity import canonical_id, looks_like_id
 from rawthink_core.model import Entity, ItemKind, Observation, Passage, Relation
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
     from rawthink_core.model import Item
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")  # as `iso` writes it
-
 
 class Reader(Protocol):
     """Lookups in one space of a store. States are folded up to ``as_of`` where that is given."""
@@ -53,6 +52,18 @@ class Reader(Protocol):
 
     def links(self, entities: Collection[str], as_of: str | None) -> list[State]:
         """Return every relation that touches these entities, retired ones too."""
+        ...
+
+
+class SpaceReader(Reader, Protocol):
+    """Lookups of all that there is, in the order of time, too."""
+
+    def following(self, chosen: Selection, at: str, item: str, limit: int) -> Iterator[State]:
+        """Yield the states that pass a selection in the order of (``recorded_at``, id), from a place on.
+
+        A place is such a pair, and what is there does not come again; ``("", "")`` is before all. Of what is
+        yielded, ``limit`` are looked at, at most.
+        """
         ...
 
 
@@ -140,24 +151,31 @@ def graph(reader: Reader, query: GraphQuery) -> GraphPage:
     )
 
 
-def scan(
-    reader: Reader, request: Scan, following: Callable[[Selection, str, str], Iterator[State]]
-) -> ScanPage:
+def scan(reader: SpaceReader, request: Scan) -> ScanPage:
     """Return a page of what passes the filters, oldest first; its cursor is the place of its last item.
 
-    ``following`` yields the states that pass a selection in the order of (``recorded_at``, id), beginning
-    behind such a place; ``("", "")`` is before all. Raises InvalidRequest for a cursor of no scan.
+    Raises InvalidRequest for a cursor of no scan.
     """
     chosen = selection(request, get_args(ItemKind))
-    at, _, item = (request.cursor or "|").partition("|")
-    if request.cursor is not None and not (_TIME.fullmatch(at) and looks_like_id(item)):
-        raise InvalidRequest("the cursor is not one that a scan returned; start again without it")
-    states = list(islice(following(chosen, at, item), request.limit + 1))
+    at, item = ("", "") if request.cursor is None else _place(request.cursor)
+    more = request.limit + 1
+    states = list(islice(reader.following(chosen, at, item, more), more))
     shown = states[: request.limit]
     return ScanPage(
         items=tuple(nouns(reader, shown, chosen.as_of)),
         cursor=f"{shown[-1].recorded_at}|{shown[-1].id}" if len(states) > len(shown) else None,
     )
+
+
+def _place(cursor: str) -> tuple[str, str]:
+    """Return the time and id that a cursor stands for. Raises InvalidRequest."""
+    at, _, item = cursor.partition("|")
+    try:
+        if iso(datetime.fromisoformat(at)) == at and looks_like_id(item):
+            return at, item
+    except ValueError:
+        pass
+    raise InvalidRequest("the cursor is not one that a scan returned; start again without it")
 
 
 def _is_entity(state: State) -> bool:

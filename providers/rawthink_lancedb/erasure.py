@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rawthink_core.clock import iso
-from rawthink_core.commits import Commit
+from rawthink_core.commits import forgetting
 from rawthink_core.errors import BackendError
 from rawthink_core.operations import Place
 from rawthink_core.reading import meant
@@ -39,9 +38,8 @@ def forget(store: Store, request: Forget) -> tuple[list[State], list[str]]:
             if not chosen:
                 return [], missing
             at = store.next_instant(space.log)
-            marks = tuple({"op": "forgotten", "of": chosen[item].kind, "id": item} for item in sorted(chosen))
             try:
-                store.append(space, [Commit(store.world.ids.new(), iso(at), name, marks)])
+                store.append(space, [forgetting(store.world.ids.new(), at, name, chosen)])
                 break
             except Raced:
                 continue

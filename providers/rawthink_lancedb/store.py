@@ -7,16 +7,12 @@ others came first, the same again.
 from __future__ import annotations
 
 import threading
-from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rawthink_core.clock import iso, to_micros
-from rawthink_core.commits import Commit, digest, encode, receipt_of
-from rawthink_core.errors import BatchIdReused, InvalidRequest
-from rawthink_core.graph import Slice, needs, plan, prepare
+from rawthink_core.commits import Commit, encode, next_instant
+from rawthink_core.draft import Draft
 from rawthink_core.operations import RestoreReceipt
-from rawthink_core.selection import owner_of
 from rawthink_lancedb.errors import Raced
 from rawthink_lancedb.index import Index
 from rawthink_lancedb.locks import WRITE
@@ -27,12 +23,11 @@ from rawthink_lancedb.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
-    from rawthink_core.graph import Rules, Work
+    from rawthink_core.graph import Rules
     from rawthink_core.operations import Batch, RecordReceipt
     from rawthink_core.provider import World
-    from rawthink_core.rows import State
-    from rawthink_core.selection import Selection
     from rawthink_lancedb.catalogue import Catalogue
     from rawthink_lancedb.engine import Engine
     from rawthink_lancedb.locks import Locks
@@ -103,25 +98,6 @@ class Store:
         log.look()
         return ask(View(log))
 
-    def scan(
-        self, chosen: Selection, after: tuple[int, str], limit: int
-    ) -> tuple[list[State], tuple[int, str] | None]:
-        """Return the next items that pass, in the order of (recorded at, id), and where to go on."""
-
-        def ask(view: View) -> tuple[list[State], tuple[int, str] | None]:
-            found: list[State] = []
-            last = after
-            for place, state, owner in _told_after(view, after, chosen.as_of, limit):
-                if not chosen.passes(state, owner):
-                    continue
-                if len(found) == limit:
-                    return found, last
-                found.append(state)
-                last = place
-            return found, None
-
-        return self.read(chosen.space, ask)
-
     def commits(self, space: str) -> Iterator[Commit]:
         """Yield every commit of a space once, in the order of time, as of when the first is asked for."""
         log = self.space(space).log
@@ -149,12 +125,8 @@ class Store:
 
     def next_instant(self, log: Log) -> datetime:
         """Return the time of the next commit: the clock's, but later than every commit before."""
-        now = self.world.clock.now()
         self._last_at = max(self._last_at, self.moments.last())
-        last = max(log.ledger.last_at, self._last_at)
-        if iso(now) > last:
-            return now
-        return datetime.fromisoformat(last) + timedelta(microseconds=1)
+        return next_instant(self.world.clock, max(log.ledger.last_at, self._last_at))
 
     def append(self, space: Space, commits: Sequence[Commit]) -> None:
         """Append commits, and tell of it. Raises Raced where others came first."""
@@ -168,35 +140,26 @@ class Store:
 
     def record(self, batch: Batch, rules: Rules) -> RecordReceipt:
         """Write a batch. Raises what `plan` raises, BatchIdReused or a BackendError."""
-        work, request = prepare(batch, rules), digest(batch)
-        space = self.space(batch.scope.space)
+        draft = Draft(batch, rules)
+        space = self.space(draft.space)
         with self.locks.held(WRITE):
             for _ in self.engine.tries():
                 try:
-                    return self._record(space, batch, request, work)
+                    return self._record(space, draft)
                 except Raced:
                     continue
         raise AssertionError  # `tries` has no end but an error
 
-    def _record(self, space: Space, batch: Batch, request: str, work: Work) -> RecordReceipt:
+    def _record(self, space: Space, draft: Draft) -> RecordReceipt:
         space.log.look()
-        view = View(space.log)
-        if (known_commit := space.log.commit(batch.id)) is not None:
-            if known_commit.request != request:
-                raise BatchIdReused(f"batch id {batch.id!r} was used for other content; use a new id")
-            return receipt_of(known_commit)
-        known, at = Slice(), self.next_instant(space.log)
-        while wanted := needs(work, known, at):
-            known.learn(view.facts(wanted))
-        rows = plan(work, known, at)
-        commit = Commit(batch.id, iso(at), batch.scope.space, rows, work.by, request)
+        if (known := space.log.commit(draft.id)) is not None:
+            return draft.receipt(known)
+        commit = draft.commit(View(space.log), self.next_instant(space.log))
         self.append(space, [commit])
-        return receipt_of(commit)
+        return draft.receipt(commit)
 
     def restore(self, name: str, commits: Sequence[Commit]) -> RestoreReceipt:
-        """Add commits as they are; those already there are skipped, and what was forgotten stays so."""
-        if any(commit.space != name for commit in commits):
-            raise InvalidRequest("a commit of another space can't be restored into this one")
+        """Add commits of a space as they are; those there are skipped, and what was forgotten stays so."""
         space = self.space(name)
         restored, left = 0, list(commits)
         with self.locks.held(WRITE):
@@ -240,21 +203,3 @@ def unknown_part(log: Log, commit: Commit) -> Commit | None:
         return commit
     rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
     return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
-
-
-def _told_after(
-    view: View, after: tuple[int, str], as_of: str | None, limit: int
-) -> Iterator[tuple[tuple[int, str], State, State | None]]:
-    """Yield place, state and entity of every item after a place, in order."""
-    lower = after
-    while births := view.log.born_from(lower[0], limit + 1):
-        rows = view.log.rows(birth.rid for birth in births)
-        states = view.states({stamped.row["id"] for stamped in rows.values()}, as_of)
-        last = births[-1].at
-        placed = {(to_micros(datetime.fromisoformat(s.recorded_at)), s.id): s for s in states.values()}
-        for place in sorted(placed):
-            if lower < place and place[0] <= last:
-                yield place, placed[place], owner_of(placed[place], states)
-        if len(births) <= limit:
-            return
-        lower = (last + 1, "")

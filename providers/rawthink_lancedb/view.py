@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
+from rawthink_core.clock import to_micros
 from rawthink_core.keyed import KeyedReader
+from rawthink_core.selection import owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rawthink_core.rows import Stamped
+    from rawthink_core.rows import Stamped, State
+    from rawthink_core.selection import Selection
     from rawthink_lancedb.log import Log
+
+_FIRST: Final = -(2**62)  # microseconds: before all that is
 
 
 class View(KeyedReader):
@@ -29,3 +35,19 @@ class View(KeyedReader):
         if self.log.ledger.erasures:  # the ledger still counts what was erased
             return max((state.row["ordinal"] for state in self.session(session)), default=-1)
         return self.log.last_ordinal(session)
+
+    def following(self, chosen: Selection, at: str, item: str, limit: int) -> Iterator[State]:
+        """Yield the states that pass, in the order of (recorded at, id), after the given pair."""
+        lower = (to_micros(datetime.fromisoformat(at)) if at else _FIRST, item)
+        while births := self.log.born_from(lower[0], limit):
+            rows = self.log.rows(birth.rid for birth in births)
+            states = self.states({stamped.row["id"] for stamped in rows.values()}, chosen.as_of)
+            last = births[-1].at
+            placed = {(to_micros(datetime.fromisoformat(s.recorded_at)), s.id): s for s in states.values()}
+            for place in sorted(placed):
+                state = placed[place]
+                if lower < place and place[0] <= last and chosen.passes(state, owner_of(state, states)):
+                    yield state
+            if len(births) < limit:
+                return
+            lower = (last + 1, "")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import orjson
 
-from rawthink_core.clock import iso
-from rawthink_core.commits import Commit, encode
+from rawthink_core.commits import Commit, encode, forgetting
 from rawthink_core.errors import BackendError
 from rawthink_core.operations import Place
 from rawthink_core.reading import meant
@@ -63,9 +62,7 @@ def forget(store: Store, request: Forget) -> Erased:
         chosen, missing = store.read(space, lambda view: meant(view, request, lambda: _items(store, space)))
         if not chosen:
             return Erased([], missing)
-        at = store.next_instant()
-        marks = tuple({"op": "forgotten", "of": chosen[item].kind, "id": item} for item in sorted(chosen))
-        mark = Commit(store.world.ids.new(), iso(at), space, marks)
+        mark = forgetting(store.world.ids.new(), store.next_instant(), space, chosen)
         gone: Gone = {space: dict.fromkeys(chosen)}
         filed = store.index.filed
         if filed is not None and store.read(space, lambda view: view.in_files(chosen.keys())):

@@ -1,33 +1,96 @@
-"""What an open store consists of, from its journal to what is derived from it, opened and closed together."""
+"""What an open store consists of, from its journal to what is derived from it, and what these do together."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rawthink_core.activity import Activity
 from rawthink_core.config import absolute
 from rawthink_core.model import Rules, zone_named
+from rawthink_core.operations import ForgetReceipt
+from rawthink_core.searching import answer
+from rawthink_local import erasure, mending, restoring
 from rawthink_local.adoption import FILE, Adoption
+from rawthink_local.retrieval import Retrieval
 from rawthink_local.searchindex import SearchIndex
+from rawthink_local.shelf import LocalShelf
 from rawthink_local.store import Store, header_of
 from rawthink_local.vectors import Kept, read_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from rawthink_core import operations as ops
+    from rawthink_core.asking import Asked
+    from rawthink_core.commits import Commit
+    from rawthink_core.embedding_shelf import Model
     from rawthink_core.provider import World
+    from rawthink_local.fields import Vectors
     from rawthink_local.places import IndexPlace
     from rawthink_local.settings import LocalSettings
+    from rawthink_local.view import View
+
+
+T = TypeVar("T")
 
 
 class Parts(NamedTuple):
-    """The parts of one open store."""
+    """The parts of one open store: core's `VectorStore`."""
 
     store: Store
     activity: Activity
     search: SearchIndex
     rules: Rules
+    shelf: LocalShelf
+    model: Model | None
+
+    def read(self, space: str, question: Callable[[View], T]) -> T:
+        """Return the answer to a question of one state of a space."""
+        return self.store.read(space, question)
+
+    def answer(self, query: ops.SearchQuery, asked: Asked | None, why: str | None) -> ops.SearchPage:
+        """Answer a search, of the index as it is when that has caught up, or could not."""
+        store, index, world = self.store, self.search, self.store.world
+        now = world.clock.now()
+
+        def ask(view: View) -> ops.SearchPage:
+            behind = index.catch_up()
+            lost = index.lost() if asked else None  # met by catching up
+            said = "; ".join(reason for reason in (behind, store.degraded(), why, lost) if reason) or None
+            retrieval = Retrieval(index, view, self.activity)
+            return answer(query, retrieval, now, said, None if lost else asked, world.fusion)
+
+        return store.read(query.scope.space, ask)
+
+    def commits(self, space: str) -> Iterator[Commit]:
+        """Yield every commit of a space once, in the order of time."""
+        return self.store.commits(space)
+
+    def record(self, batch: ops.Batch) -> ops.RecordReceipt:
+        """Write a batch in one line of the journal."""
+        return self.store.record(batch, self.rules)
+
+    def forget(self, request: ops.Forget) -> ops.ForgetReceipt:
+        """Erase items from the journal and everything derived from it."""
+        gone = erasure.forget(self.store, request)
+        places = erasure.places_of(self, gone) if gone.states else ()
+        ids = tuple(sorted(state.id for state in gone.states))
+        return ForgetReceipt(ids=ids, missing=tuple(gone.missing), places=tuple(places))
+
+    def restore(self, space: str, commits: Sequence[Commit]) -> ops.RestoreReceipt:
+        """Add commits as they are."""
+        return restoring.restore(self.store, space, commits)
+
+    def maintain(self, request: ops.Maintain) -> ops.MaintainReceipt:
+        """Set damaged parts aside, or build the indexes anew; else erase what ended with its file."""
+        return mending.maintain(self, request)
+
+    def vectors_of(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        """Return the vectors that are kept of some of these texts."""
+        kept = self.search.kept
+        return {} if kept is None else kept.some(texts)
 
     def close(self) -> None:
         """Release everything."""
@@ -55,7 +118,7 @@ def open_parts(folder: Path, settings: LocalSettings, world: World) -> Parts:
     search = SearchIndex(
         store, cache / "slots" if cache else None, world.clock, kept, _server(store, settings, world)
     )
-    return Parts(store, activity, search, rules)
+    return Parts(store, activity, search, rules, LocalShelf(store, search), model)
 
 
 def _server(store: Store, settings: LocalSettings, world: World) -> IndexPlace | None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rawthink_core.commits import encode
-from rawthink_core.errors import InvalidRequest
 from rawthink_core.operations import RestoreReceipt
 from rawthink_local.erasure import erase_returned, without
 from rawthink_local.lines import Moved
@@ -24,9 +23,7 @@ _AT_ONCE = 4 * 2**20  # bytes appended and synced together
 
 
 def restore(store: Store, space: str, commits: Sequence[Commit]) -> RestoreReceipt:
-    """Add commits as they are; those already there are skipped, and what was forgotten stays so."""
-    if any(commit.space != space for commit in commits):
-        raise InvalidRequest("a commit of another space can't be restored into this one")
+    """Add commits of a space as they are; those there are skipped, and what was forgotten stays so."""
     restored = skipped = 0
     seen: set[str] = set()
     waiting = _Waiting(store, space)
@@ -115,6 +112,6 @@ def _was_forgotten(view: View, item: str, commit: Commit) -> bool:
     state = view.state(item)
     if state is None or state.forgotten:
         return state is not None
-    rows = view.rows_at(view.find("id", item))
-    marks = [(row.at, row.commit) for row in rows if row.row["op"] == "forgotten" and row.row["id"] == item]
+    rows = view.rows([item])[item]
+    marks = [(row.at, row.commit) for row in rows if row.row["op"] == "forgotten"]
     return bool(marks) and (commit.at, commit.id) < max(marks)

@@ -10,16 +10,14 @@ from __future__ import annotations
 import time
 import uuid
 from contextlib import closing, contextmanager, suppress
-from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from rawthink_core.clock import iso
-from rawthink_core.commits import Commit, Header, digest, new_header, receipt_of
+from rawthink_core.commits import Commit, Header, new_header, next_instant
 from rawthink_core.config import machine_zone
-from rawthink_core.errors import BackendError, BackendUnavailable, BatchIdReused
-from rawthink_core.graph import Slice, needs, plan, prepare
+from rawthink_core.draft import Draft
+from rawthink_core.errors import BackendError, BackendUnavailable
 from rawthink_core.searching import text_of
 from rawthink_local.journal import Journal
 from rawthink_local.lines import Line, Moved, read_line
@@ -32,13 +30,12 @@ from rawthink_local.writing import append, append_filed, put_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
     from pathlib import Path
 
-    from rawthink_core.graph import Rules, Work
+    from rawthink_core.graph import Rules
     from rawthink_core.operations import Batch, RecordReceipt
     from rawthink_core.provider import World
-    from rawthink_core.rows import State
-    from rawthink_core.selection import Selection
     from rawthink_local.adoption import Adoption
 
     T = TypeVar("T")
@@ -200,12 +197,6 @@ class Store:
             found += [text_of(states[item]) for item in ids if item in states]
         return found
 
-    def scan(
-        self, chosen: Selection, after: tuple[int, str], limit: int
-    ) -> tuple[list[State], tuple[int, str] | None]:
-        """Return the next items that pass, and where to go on (None: that was all)."""
-        return self.read(chosen.space, lambda view: view.scan(chosen, after, limit))
-
     def commits(self, space: str) -> Iterator[Commit]:
         """Yield every commit of a space once, in the order of time: as they are when the first is asked for.
 
@@ -247,12 +238,9 @@ class Store:
 
     def next_instant(self) -> datetime:
         """Return the time of the next commit: the clock's, but later than every commit before."""
-        now = self.world.clock.now()
         pending = self.overlay
         last = max(self.index.last_at, pending.at if pending is not None else "")
-        if iso(now) > last:
-            return now
-        return datetime.fromisoformat(last) + timedelta(microseconds=1)
+        return next_instant(self.world.clock, last)
 
     def append(self, foreign: Commit | None, commits: Sequence[Commit], filed: Sequence[Commit] = ()) -> None:
         """Append commits to the journal, and ``filed`` to the log of files, synced. Under the lock.
@@ -266,29 +254,22 @@ class Store:
 
     def record(self, batch: Batch, rules: Rules) -> RecordReceipt:
         """Write a batch. Raises what `plan` raises, BatchIdReused or a BackendError."""
-        work, request = prepare(batch, rules), digest(batch)
+        draft = Draft(batch, rules)
         with self.writing():
-            return self.read(batch.scope.space, lambda view: self._record(view, batch, request, work))
+            return self.read(draft.space, lambda view: self._record(view, draft))
 
-    def _record(self, view: View, batch: Batch, request: str, work: Work) -> RecordReceipt:
+    def _record(self, view: View, draft: Draft) -> RecordReceipt:
         foreign = self.overlay
-        known_commit = view.commit(batch.id)
-        if known_commit is not None:
-            if known_commit.request != request:
-                raise BatchIdReused(f"batch id {batch.id!r} was used for other content; use a new id")
-            return receipt_of(known_commit)
-        known, at = Slice(), self.next_instant()
-        while wanted := needs(work, known, at):
-            known.learn(view.facts(wanted))
-        rows = plan(work, known, at)
-        commit = Commit(batch.id, iso(at), batch.scope.space, rows, work.by, request)
+        if (known := view.commit(draft.id)) is not None:
+            return draft.receipt(known)
+        commit = draft.commit(view, self.next_instant())
         if self.look() is not foreign:
             raise Moved  # the foreign file changed since it was looked at
         if is_filed(commit, view.filed):
             self.append(foreign, (), [commit])
         else:
             self.append(foreign, [commit])
-        return receipt_of(commit)
+        return draft.receipt(commit)
 
 
 def header_of(world: World) -> Header:

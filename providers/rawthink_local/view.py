@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from rawthink_core.clock import to_micros
 from rawthink_core.commits import Commit
 from rawthink_core.keyed import KeyedReader
+from rawthink_core.selection import owner_of
 from rawthink_local.lines import Line, Moved, read_line
 from rawthink_local.lookup import OVERLAY
 from rawthink_local.openfiles import OpenFiles
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rawthink_local.storeindex import StoreIndex
 
 T = TypeVar("T")
+
+_FIRST = -(2**63)  # microseconds: before all that is
 
 
 class View(KeyedReader):
@@ -149,26 +152,17 @@ class View(KeyedReader):
         """Return the next items in the order of (recorded at, id), after the given pair."""
         return self._same(self._index.born_after(self.space, at, item, limit))
 
-    def scan(
-        self, chosen: Selection, after: tuple[int, str], limit: int
-    ) -> tuple[list[State], tuple[int, str] | None]:
-        """Return the next items that pass, and where to go on (None: that was all)."""
-        found: list[State] = []
-        last = after
-        while True:
-            born = self.born_after(*last, limit)
-            states = self.states({item for _, item in born}, chosen.as_of)
-            for at, item in born:
-                state = states.get(item)
-                if state is None or to_micros(datetime.fromisoformat(state.recorded_at)) != at:
-                    continue
-                owner = state if state.kind == "entity" else states.get(state.row.get("entity", ""))
-                if not chosen.passes(state, owner):
-                    continue
-                if len(found) == limit:
-                    return found, last
-                found.append(state)
-                last = (at, item)
+    def following(self, chosen: Selection, at: str, item: str, limit: int) -> Iterator[State]:
+        """Yield the states that pass, in the order of (recorded at, id), after the given pair."""
+        last = (to_micros(datetime.fromisoformat(at)) if at else _FIRST, item)
+        while born := self.born_after(*last, limit):
+            states = self.states({came for _, came in born}, chosen.as_of)
+            for micros, came in born:
+                state = states.get(came)
+                if state is None or to_micros(datetime.fromisoformat(state.recorded_at)) != micros:
+                    continue  # it came to be again at another time, and is told of there
+                if chosen.passes(state, owner_of(state, states)):
+                    yield state
             if len(born) < limit:
-                return found, None
-            last = (born[-1][0], born[-1][1])
+                return
+            last = born[-1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
 from rawthink_conformance.brute import facts
@@ -13,8 +14,13 @@ from rawthink_core.commits import Commit, digest, receipt_of
 from rawthink_core.graph import Facts, Needs, Rules, Slice, needs, plan, prepare
 from rawthink_core.model import Entity, Item, Observation, Passage, Relation
 from rawthink_core.operations import Batch, RecordReceipt, parse
-from rawthink_core.rows import Row, Stamped, State, fold, noun
+from rawthink_core.rows import Row, Stamped, State, ends_of, fold, noun
 from rawthink_core.vocabulary import DEFAULT_VOCABULARY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from rawthink_core.selection import Selection
 
 SPACE = "home"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -123,6 +129,38 @@ class Ledger:
         """Return source, type and target of the relations with a status."""
         found = (item for item in self.items() if isinstance(item, Relation))
         return [(r.source_name, r.type, r.target_name) for r in found if r.status == status]
+
+
+class Reader:
+    """The look-ups that `reading` asks of a store, over a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
+        states = self.ledger.states(as_of)
+        found = {item: states[item] for item in ids if item in states}
+        owners = {end for state in found.values() if not state.forgotten for end in ends_of(state)}
+        return found | {end: states[end] for end in owners if end in states}
+
+    def named(self, keys: Collection[str]) -> Mapping[str, str]:
+        entities = [s for s in self.ledger.states().values() if s.kind == "entity" and not s.forgotten]
+        return {key: state.id for state in entities for key in state.identity_keys() & set(keys)}
+
+    def about(self, entities: Collection[str], as_of: str | None) -> list[State]:
+        return self._touching("observation", entities, as_of)
+
+    def links(self, entities: Collection[str], as_of: str | None) -> list[State]:
+        return self._touching("relation", entities, as_of)
+
+    def following(self, chosen: Selection, at: str, item: str, limit: int) -> Iterator[State]:
+        states = sorted(self.ledger.states(chosen.as_of).values(), key=lambda s: (s.recorded_at, s.id))
+        behind = (state for state in states if (state.recorded_at, state.id) > (at, item))
+        return islice((state for state in behind if chosen.passes(state, None)), limit)
+
+    def _touching(self, kind: str, entities: Collection[str], as_of: str | None) -> list[State]:
+        found = (s for s in self.ledger.states(as_of).values() if s.kind == kind and not s.forgotten)
+        return [state for state in found if set(ends_of(state)) & set(entities)]
 
 
 def complete(states: dict[str, State], asked: tuple[Needs, ...]) -> Slice:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rawthink_core.clock import ManualClock, iso
 from rawthink_core.commits import (
     Commit,
     Header,
@@ -19,10 +20,13 @@ from rawthink_core.commits import (
     digest,
     encode,
     encode_header,
+    forgetting,
     new_header,
+    next_instant,
     receipt_of,
 )
 from rawthink_core.errors import InvalidRequest, StoreTooNew
+from rawthink_core.rows import State
 
 from .ledger import batch
 
@@ -250,3 +254,30 @@ def test_an_item_stands_once_in_a_receipt_with_what_mattered() -> None:
 def test_a_receipt_is_the_same_whenever_it_is_asked_for() -> None:
     assert receipt_of(COMMIT) == receipt_of(decode(encode(COMMIT)))  # type: ignore[arg-type] # a commit it is
     assert receipt_of(COMMIT).recorded_at == datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+# --- the next commit ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("last", "then"),
+    [
+        (None, "2026-01-01T00:00:00.000000Z"),
+        ("", "2026-01-01T00:00:00.000000Z"),
+        ("2025-12-31T23:59:59.999999Z", "2026-01-01T00:00:00.000000Z"),
+        ("2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.000001Z"),
+        ("2027-01-01T00:00:00.999999Z", "2027-01-01T00:00:01.000000Z"),
+    ],
+)
+def test_a_commit_is_later_than_the_last_whatever_the_clock_says(last: str | None, then: str) -> None:
+    assert iso(next_instant(ManualClock(), last)) == then
+
+
+def test_a_commit_of_forgetting_marks_each_item() -> None:
+    states = {item: State(item, "passage", {}, AT) for item in ("b", "a")}
+    commit = forgetting("c", datetime(2026, 1, 1, tzinfo=UTC), "home", states)
+    assert (commit.id, commit.at, commit.space) == ("c", "2026-01-01T00:00:00.000000Z", "home")
+    assert [(row["op"], row["of"], row["id"]) for row in commit.rows] == [
+        ("forgotten", "passage", "a"),
+        ("forgotten", "passage", "b"),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,44 +11,13 @@ import pytest
 from rawthink_core import reading
 from rawthink_core.errors import InvalidRequest, NotFound
 from rawthink_core.operations import Get, GraphQuery, HistoryQuery, Scan, parse
-from rawthink_core.rows import State, ends_of
 
-from .ledger import SPACE, Ledger, entity
+from .ledger import SPACE, Ledger, Reader, entity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from rawthink_core.operations import GraphPage, History, Items, ScanPage
-    from rawthink_core.selection import Selection
 
 UTC = ZoneInfo("UTC")
-
-
-class Reader:
-    """The look-ups that `reading` asks of a store, over a ledger."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-
-    def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
-        states = self.ledger.states(as_of)
-        found = {item: states[item] for item in ids if item in states}
-        owners = {end for state in found.values() if not state.forgotten for end in ends_of(state)}
-        return found | {end: states[end] for end in owners if end in states}
-
-    def named(self, keys: Collection[str]) -> Mapping[str, str]:
-        entities = [s for s in self.ledger.states().values() if s.kind == "entity" and not s.forgotten]
-        return {key: state.id for state in entities for key in state.identity_keys() & set(keys)}
-
-    def about(self, entities: Collection[str], as_of: str | None) -> list[State]:
-        return self._touching("observation", entities, as_of)
-
-    def links(self, entities: Collection[str], as_of: str | None) -> list[State]:
-        return self._touching("relation", entities, as_of)
-
-    def _touching(self, kind: str, entities: Collection[str], as_of: str | None) -> list[State]:
-        found = (s for s in self.ledger.states(as_of).values() if s.kind == kind and not s.forgotten)
-        return [state for state in found if set(ends_of(state)) & set(entities)]
 
 
 @pytest.fixture
@@ -236,14 +206,7 @@ def test_a_history_is_of_one_thing(ledger: Ledger, asked: dict[str, str]) -> Non
 
 def scan(ledger: Ledger, **request: Any) -> ScanPage:
     """Return a page of a scan over a ledger."""
-    asked = parse(Scan, {"scope": {"space": SPACE}, **request}).in_zone(UTC)
-
-    def following(chosen: Selection, at: str, item: str) -> Iterator[State]:
-        states = sorted(ledger.states(chosen.as_of).values(), key=lambda s: (s.recorded_at, s.id))
-        behind = (state for state in states if (state.recorded_at, state.id) > (at, item))
-        return (state for state in behind if chosen.passes(state, None))
-
-    return reading.scan(Reader(ledger), asked, following)
+    return reading.scan(Reader(ledger), parse(Scan, {"scope": {"space": SPACE}, **request}).in_zone(UTC))
 
 
 def test_the_pages_of_a_scan_are_the_whole_of_it_and_the_last_has_no_cursor(ledger: Ledger) -> None:
@@ -261,7 +224,17 @@ def test_the_pages_of_a_scan_are_the_whole_of_it_and_the_last_has_no_cursor(ledg
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", "|", "nonsense", "2026-01-01|x", f"2026-01-01T00:00:00.000000Z|{'g' * 36}", "|" * 40]
+    "cursor",
+    [
+        "",
+        "|",
+        "nonsense",
+        "2026-01-01|x",
+        f"2026-01-01T00:00:00.000000Z|{'g' * 36}",
+        f"2026-02-30T00:00:00.000000Z|{UUID(int=1)}",
+        f"2026-01-01T00:00:00.000000+00:00|{UUID(int=1)}",
+        "|" * 40,
+    ],
 )
 def test_what_no_scan_returned_is_no_cursor(ledger: Ledger, cursor: str) -> None:
     with pytest.raises(InvalidRequest, match="cursor"):

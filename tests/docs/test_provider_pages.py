@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,6 +13,7 @@ from rawthink_conformance import REQUIREMENTS, ProviderConformance
 from rawthink_conformance.runner import conform_subject
 from rawthink_core.provider import GRADES, Capability
 from rawthink_core.questions import key, questions
+from rawthink_core.store_provider import Store
 from rawthink_sqlite import SqliteProvider, SqliteSettings, reader
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +88,17 @@ def test_every_name_that_the_reference_offers_is_there():
     for module, names, _ in table("module"):
         for name in re.findall(r"`(\w+)`", names):
             assert hasattr(import_module(module.strip("`")), name), (module, name)
+
+
+def test_every_method_of_a_store_is_in_the_reference_with_its_arguments():
+    told = {}
+    for methods, _, _ in table("of the store"):
+        told |= dict(re.findall(r"`(\w+)(?:\((.*?)\))?`", methods))
+    members = {name: value for name, value in vars(Store).items() if not name.startswith("_")}
+    assert told == {
+        name: ", ".join(list(signature(value).parameters)[1:]) if callable(value) else ""
+        for name, value in members.items()
+    }
 
 
 def test_every_capability_is_in_the_reference_with_its_grades():

@@ -131,7 +131,7 @@ def test_what_the_engine_says_becomes_an_error_of_ours(said, kind):
 @pytest.mark.asyncio
 async def test_a_call_that_hangs_ends_after_its_time(tmp_path):
     async with memory_at(tmp_path, timeout_seconds=0.2) as memory:
-        engine = memory.provider._parts.engine
+        engine = memory.provider.opened.engine
         with pytest.raises(BackendTimeout, match="timeout_seconds"):
             await asyncio.to_thread(engine.run, "reading", lambda: asyncio.sleep(60))
         await tell(memory, "a heron")
@@ -142,7 +142,7 @@ async def test_a_call_that_hangs_ends_after_its_time(tmp_path):
 async def test_a_lock_that_is_held_too_long_is_a_timeout(tmp_path):
     async with memory_at(tmp_path) as one, memory_at(tmp_path, lock_seconds=0.2) as two:
         await tell(one, "a heron")
-        with one.provider._parts.store.locks.held("write"):
+        with one.provider.opened.store.locks.held("write"):
             with pytest.raises(BackendTimeout, match="another process has written"):
                 await tell(two, "another")
             assert await finds(two, "heron") == ["a heron"], "reading takes no lock"

@@ -62,7 +62,7 @@ async def settled(memory, seconds=20):
 
 
 def index_of(memory):
-    return memory.provider._parts.store.space(SPACE).index
+    return memory.provider.opened.store.space(SPACE).index
 
 
 async def test_what_was_just_written_is_found_by_its_meaning_and_no_text_is_embedded_twice(tmp_path):
@@ -212,6 +212,6 @@ async def test_what_the_index_takes_in_while_one_counts_is_not_missed(tmp_path, 
 
         monkeypatch.setattr(index.vectors, "waiting_count", overtaken)
         monkeypatch.setattr(memory.provider._embedding, "wake", lambda: None)
-        store = memory.provider._parts.store
+        store = memory.provider.opened.store
         store.record(note("the car is red"), RULES)
         assert index.waiting_count() > 0

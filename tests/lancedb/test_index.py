@@ -52,7 +52,7 @@ async def test_upkeep_changes_neither_who_comes_first_nor_any_score(tmp_path):
     async with memory_at(tmp_path, gather_every=1000) as memory:
         await lived_in(memory)
         before = await answers(memory)
-        store = memory.provider._parts.store
+        store = memory.provider.opened.store
         index = store.space("home").index
         for _ in range(2):
             await asyncio.to_thread(optimize, index.table, 0)
@@ -70,7 +70,7 @@ async def test_an_index_of_another_form_is_built_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(point_table, "FORM", "3/other-rules")
     async with memory_at(tmp_path) as memory:
         assert await answers(memory) == before
-        index = memory.provider._parts.store.space(SPACE).index
+        index = memory.provider.opened.store.space(SPACE).index
         rows = index.table.ask("reading", lambda table: table.query().where("point = ''").to_list())
         assert [row["model"] for row in rows] == ["3/other-rules"]
 
@@ -92,7 +92,7 @@ async def test_an_index_of_which_somebody_deletes_files_comes_back(tmp_path, wha
         await lived_in(one)
         before = await answers(one)
         assert await answers(two) == before
-        name = one.provider._parts.store.space(SPACE).index.table.name
+        name = one.provider.opened.store.space(SPACE).index.table.name
         shutil.rmtree(tmp_path / "vault" / "lancedb" / f"{name}.lance" / what)
         if first == "a new one":  # makes it again, so that the others know a table that is no more
             async with memory_at(tmp_path) as three:
@@ -108,7 +108,7 @@ async def test_files_that_go_again_and_again_degrade_an_answer_and_raise_nothing
     async with memory_at(tmp_path) as memory:
         await tell(memory, "a heron")
         assert await finds(memory, "heron") == ["a heron"]
-        index = memory.provider._parts.store.space(SPACE).index
+        index = memory.provider.opened.store.space(SPACE).index
 
         def gone(*_args):
             error = Vanished("Not found: x.lance")
@@ -160,7 +160,7 @@ async def test_a_large_backlog_is_worked_off_beside_the_searches_which_say_so(tm
         while (page := await memory.search("turn 7", limit=1)).degraded:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.05)
         assert [hit.text for hit in page.items] == ["turn 7"]
-        index = memory.provider._parts.store.space(SPACE).index
+        index = memory.provider.opened.store.space(SPACE).index
         assert index.points.count() == 300
 
 
@@ -172,7 +172,7 @@ async def test_two_processes_that_catch_up_at_once_write_each_point_once(tmp_pat
         await asyncio.gather(*(memory.search("heron", limit=50) for memory in (one, two) * 3))
         for memory in (one, two):
             assert len((await memory.search("heron", limit=50)).items) == 20
-            assert memory.provider._parts.store.space(SPACE).index.points.count() == 20
+            assert memory.provider.opened.store.space(SPACE).index.points.count() == 20
 
 
 async def test_who_knew_less_of_the_log_does_not_overwrite_a_point(tmp_path):
@@ -194,10 +194,10 @@ async def test_counting_stops_where_enough_is_known_whoever_counts(tmp_path, mon
         for number in range(25):
             await tell(memory, f"heron number {number}")
             await memory.search("heron")
-        bit_by_bit = memory.provider._parts.store.space(SPACE).index.statistics
+        bit_by_bit = memory.provider.opened.store.space(SPACE).index.statistics
     async with memory_at(tmp_path) as memory:
         await memory.search("heron")
-        at_once = memory.provider._parts.store.space(SPACE).index.statistics
+        at_once = memory.provider.opened.store.space(SPACE).index.statistics
         assert bit_by_bit.items == at_once.items == 10
         terms = list(range(3)) + list(bit_by_bit._fresh)
         assert bit_by_bit.rarity(terms).tolist() == at_once.rarity(terms).tolist()
@@ -210,5 +210,5 @@ async def test_an_erased_item_is_out_of_the_statistics_of_every_process(tmp_path
         await one.forget(ids=(ids[0],))
         scores = [[(h.id, h.score) for h in (await m.search("heron stork")).items] for m in (one, two)]
         assert scores[0] == scores[1]
-        counts = [m.provider._parts.store.space(SPACE).index.statistics.items for m in (one, two)]
+        counts = [m.provider.opened.store.space(SPACE).index.statistics.items for m in (one, two)]
         assert counts == [2, 2]

@@ -101,7 +101,7 @@ async def test_single_writes_and_updates_are_all_found_with_rare_and_common_word
         assert await finds(memory, "quokka") == ["a quokka, revised 19"]
         assert len(await finds(memory, "quokka", statuses=EVERY, limit=50)) == 21
         assert len(await finds(memory, "heron", limit=100)) == 59
-        store = memory.provider._parts.store
+        store = memory.provider.opened.store
         for _ in range(100):
             if len(files(store.space(SPACE).log.table).small) <= 16:
                 break

@@ -104,7 +104,7 @@ async def test_reading_warms_and_being_found_does_not(tmp_path):
         clock.tick(30 * DAY)
         found = {hit.text: hit.id for hit in (await memory.search("sentence")).items}
         await memory.scan()
-        activity = memory.provider._parts.activity
+        activity = memory.provider.opened.activity
         assert activity.last_used(found.values()) == {}
         await memory.get(found["sentence two"])
         await noted(activity, found["sentence two"])
@@ -116,7 +116,7 @@ async def test_reading_warms_and_being_found_does_not(tmp_path):
         assert activity.last_used(found.values()) == {}
     async with memory_at(tmp_path, clock) as memory:
         await memory.history(name="Redis")
-        await noted(memory.provider._parts.activity, found["sentence one"])
+        await noted(memory.provider.opened.activity, found["sentence one"])
 
 
 async def noted(activity, item):

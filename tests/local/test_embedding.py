@@ -91,7 +91,7 @@ async def test_what_is_indexed_before_its_vectors_come_is_found_by_its_meaning_t
         said = asyncio.ensure_future(say(memory, "a kitten sleeps"))
         await asyncio.wait_for(embedder.begun.wait(), 10)
         assert await finds(memory, "kitten") == ["a kitten sleeps"]
-        assert memory.provider._parts.search.waiting_count() == 2
+        assert memory.provider.opened.search.waiting_count() == 2
         embedder.go.set()
         assert not (await said).pending_embeddings
         assert (await finds(memory, "feline"))[0] == "a kitten sleeps"
@@ -171,7 +171,7 @@ async def test_forgetting_erases_the_vectors_too(tmp_path):
         (gone,) = [i.id for i in (await memory.search("kitten")).items if i.text == "a kitten sleeps"]
         receipt = await memory.forget(ids=[gone])
         assert ("kept vectors", "erased") in [(place.place, place.outcome) for place in receipt.places]
-        kept = memory.provider._parts.search.kept
+        kept = memory.provider.opened.search.kept
         assert kept.of("a kitten sleeps") is None
         assert kept.of("the automobile is red")
         assert "a kitten sleeps" not in await finds(memory, "feline")
@@ -293,7 +293,7 @@ async def test_a_text_that_is_forgotten_while_it_is_embedded_leaves_no_vector(tm
         embedder.go.set()
         await memory.search("automobile")
         await settled(memory)
-        kept = memory.provider._parts.search.kept
+        kept = memory.provider.opened.search.kept
         assert "a kitten sleeps" in embedder.asked
         assert kept.of("a kitten sleeps") is None
         assert kept.of("the automobile is red")

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.asyncio
 
 
 def opened(memory) -> Store:
-    return memory.provider._parts.store
+    return memory.provider.opened.store
 
 
 def file(memory, path, *texts, **more):
@@ -159,7 +159,7 @@ async def test_their_vectors_go_too_unless_another_passage_has_the_text(tmp_path
         await memory.search("cat")
         await settled(memory)
         file(memory, "a.md")
-        kept = memory.provider._parts.search.kept
+        kept = memory.provider.opened.search.kept
         assert kept.of("a kitten sleeps")
         await memory.maintain()
         assert kept.of("a kitten sleeps") is None

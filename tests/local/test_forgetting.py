@@ -269,7 +269,7 @@ async def test_forgetting_is_one_step_that_a_full_disk_undoes(tmp_path, monkeypa
 async def test_the_generation_counts_what_was_forgotten(tmp_path):
     async with memory_at(tmp_path) as memory:
         for count in (1, 2, 3):
-            assert memory.provider._parts.store.journal.header().generation == count
+            assert memory.provider.opened.store.journal.header().generation == count
             await confide(memory, session=f"talk {count}")
             await memory.forget(names=["Topf"], sessions=[f"talk {count}"])
         assert (await memory.health()).status == "ok"

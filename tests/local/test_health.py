@@ -145,7 +145,7 @@ async def test_reindexing_builds_both_indexes_from_the_journal(tmp_path):
             "built the row index anew",
             "deleted the search index; the next search builds it",
         )
-        assert memory.provider._parts.store.index.main._marker == memory.provider._parts.store.index.end
+        assert memory.provider.opened.store.index.main._marker == memory.provider.opened.store.index.end
         assert await finds(memory, "sentence") == ["sentence one"]
         assert (await memory.get(names=["Redis"])).items
 

@@ -162,8 +162,8 @@ async def in_every_state(root, story, moves):
         Small(patch, long=True)
         async with memory_at(root, cache=False) as memory:
             assert await answers(memory) == wanted, "cold"
-            index = memory.provider._parts.store.index.main
-            for part in memory.provider._parts.store.index.parts:
+            index = memory.provider.opened.store.index.main
+            for part in memory.provider.opened.store.index.parts:
                 for _ in range(moves):
                     part._advance()
                 assert await answers(memory) == wanted, f"built up to {index._marker}"
@@ -186,7 +186,7 @@ async def copies(memory, root, wanted):
             assert exported == sorted(exported, key=lambda commit: (commit.at, commit.id))
             assert (await copy.in_space(space).restore(exported)).skipped == 0
         assert await answers(copy) == wanted, "copied"
-        ours, theirs = (m.provider._parts.store.index for m in (memory, copy))
+        ours, theirs = (m.provider.opened.store.index for m in (memory, copy))
         assert _commits(ours.main) == _commits(theirs.main)
         assert _commits(ours.filed) == _commits(theirs.filed)
 
@@ -456,7 +456,7 @@ def test_copies_of_one_store_share_no_index(tmp_path):
                 await copy.record(observations=[{"entity": "Redis", "text": "sentence of the copy"}])
                 assert set(await finds(copy, "sentence")) == {"sentence one", "sentence of the copy"}
                 assert (
-                    copy.provider._parts.store.index.main.file != memory.provider._parts.store.index.main.file
+                    copy.provider.opened.store.index.main.file != memory.provider.opened.store.index.main.file
                 )
             await memory.record(observations=[{"entity": "Redis", "text": "sentence two"}])
             assert set(await finds(memory, "sentence")) == {"sentence one", "sentence two"}

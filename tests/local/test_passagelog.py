@@ -497,7 +497,7 @@ def test_four_processes_that_begin_the_log_at_once_begin_it_once(tmp_path):
 
 
 def replica_of(memory):
-    return memory.provider._parts.search._replica
+    return memory.provider.opened.search._replica
 
 
 @pytest.mark.asyncio
@@ -510,8 +510,8 @@ async def test_the_index_goes_on_where_it_was_in_both_files(tmp_path):
         sizes = [journal_file(tmp_path).stat().st_size, passages_file(tmp_path).stat().st_size]
         assert replica_of(memory)._positions == sizes
     async with memory_at(tmp_path) as memory:
-        store_ = memory.provider._parts.store
-        assert memory.provider._parts.search.catch_up() is None
+        store_ = memory.provider.opened.store
+        assert memory.provider.opened.search.catch_up() is None
         assert replica_of(memory)._applied == 0
         assert replica_of(memory)._positions == sizes
         store_.record(batch(passages=[said | {"key": "3", "text": "written three"}]), RULES)
@@ -543,7 +543,7 @@ async def test_a_large_backlog_in_both_files_is_built_by_a_process_of_its_own(tm
         passages_file(tmp_path).unlink()
         page = await built(memory)
         assert sorted(hit.text for hit in page.items) == sorted(f"spoken sentence {n}" for n in range(20))
-        assert memory.provider._parts.search.size() == 20
+        assert memory.provider.opened.search.size() == 20
 
 
 # --- forgetting, copying, telling ---------------------------------------------------------------------

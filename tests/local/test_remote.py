@@ -401,7 +401,7 @@ async def test_who_waits_in_vain_for_another_writer_says_how_far_it_is(tmp_path,
     async with memory_at(tmp_path, url=URL) as one, memory_at(tmp_path, url=URL) as other:
         await say(one, "sentence one")
         await finds(other, "sentence")
-        with one.provider._parts.search._place.turn(wait=True) as ours:
+        with one.provider.opened.search._place.turn(wait=True) as ours:
             assert ours
             await say(other, "sentence two")
             page = await other.search("sentence", limit=9)
@@ -436,8 +436,8 @@ async def test_a_server_that_is_down_fails_searches_alone_and_is_caught_up_with_
             (place,) = [place for place in receipt.places if place.place == "search index"]
             assert (place.outcome, "503" in place.note) == ("pending", True)
             down.clear()
-            memory.provider._parts.search._place._client.close()
-            memory.provider._parts.search._place._client = None
+            memory.provider.opened.search._place._client.close()
+            memory.provider.opened.search._place._client = None
             assert len(await finds(memory, "sentence")) == 1
 
 

@@ -38,7 +38,7 @@ def record(root, *texts):
 
 
 def engine_of(memory):
-    return memory.provider._parts.search
+    return memory.provider.opened.search
 
 
 def slot_of(memory) -> Path:
@@ -350,7 +350,7 @@ replica.BACKLOG = 0
 async def main():
     async with memory_at(Path(sys.argv[1])) as memory:
         await memory.search("sentence")
-        builder = memory.provider._parts.search._builder
+        builder = memory.provider.opened.search._builder
         builder._process.send_signal(19)  # it stands still, as one with much to do would seem to
         print(builder._process.pid, flush=True)
         await asyncio.sleep(60)

@@ -144,7 +144,7 @@ async def test_a_search_whose_index_is_killed_opens_it_again_and_answers(tmp_pat
         )
         for _ in range(3):
             assert await finds(memory, "sentence") == ["sentence one"]
-            served = memory.provider._parts.search._replica._index
+            served = memory.provider.opened.search._replica._index
             os.kill(served._process.pid, signal.SIGKILL)
 
 
@@ -157,7 +157,7 @@ async def main():
     async with memory_at(Path(sys.argv[1])) as memory:
         await memory.record(entities=[thing("Redis")])
         await memory.search("Redis")
-        print(memory.provider._parts.search._replica._index._process.pid, flush=True)
+        print(memory.provider.opened.search._replica._index._process.pid, flush=True)
         await asyncio.sleep(60)
 
 asyncio.run(main())

@@ -5,102 +5,118 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
 from rawthink_core.activity import Activity
-from rawthink_core.clock import iso
-from rawthink_core.commits import Commit, digest, receipt_of
+from rawthink_core.commits import forgetting, next_instant
 from rawthink_core.config import machine_zone
-from rawthink_core.errors import BatchIdReused, InvalidRequest, StoreTooNew, quoted
-from rawthink_core.graph import Rules, Slice, needs, plan, prepare
+from rawthink_core.draft import Draft
+from rawthink_core.errors import BackendTimeout, BackendUnavailable, StoreTooNew
+from rawthink_core.graph import Rules
 from rawthink_core.model import zone_named
-from rawthink_core.operations import ForgetReceipt, Place, RecordReceipt, RestoreReceipt
+from rawthink_core.operations import ForgetReceipt, MaintainReceipt, Place, RestoreReceipt
 from rawthink_core.questions import questions
 from rawthink_core.reading import meant
-from rawthink_core.rows import Stamped, fold
-from rawthink_core.searching import text_of
-from rawthink_core.selection import SEARCHABLE
+from rawthink_core.rows import fold
+from rawthink_core.searching import answer, text_of
 from rawthink_sqlite.reader import Reader, words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import datetime
     from pathlib import Path
 
-    from rawthink_core.operations import Batch, Forget
+    from rawthink_core import operations as ops
+    from rawthink_core.asking import Asked
+    from rawthink_core.commits import Commit
     from rawthink_core.provider import World
+
+    T = TypeVar("T")
 
 FORMAT = 1
 PATIENCE = 20.0  # seconds to wait while another process writes
+WRITE = "BEGIN IMMEDIATE"  # nobody else writes meanwhile
 
 TABLES = """
 CREATE TABLE store (id TEXT NOT NULL, timezone TEXT NOT NULL);
-CREATE TABLE spaces (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE commits (n INTEGER PRIMARY KEY, space INTEGER NOT NULL, id TEXT NOT NULL, at TEXT NOT NULL,
+CREATE TABLE commits (n INTEGER PRIMARY KEY, space TEXT NOT NULL, id TEXT NOT NULL, at TEXT NOT NULL,
     by TEXT NOT NULL, request TEXT NOT NULL, UNIQUE (space, id));
 CREATE INDEX commits_at ON commits (at);
 CREATE TABLE rows (n INTEGER PRIMARY KEY, committed INTEGER NOT NULL, position INTEGER NOT NULL,
-    item TEXT NOT NULL, body TEXT NOT NULL, UNIQUE (committed, position));
-CREATE TABLE keys (key INTEGER NOT NULL, row INTEGER NOT NULL, ordinal INTEGER,
-    PRIMARY KEY (key, row)) WITHOUT ROWID;
+    body TEXT NOT NULL, UNIQUE (committed, position));
+CREATE TABLE keys (key INTEGER NOT NULL, row INTEGER NOT NULL REFERENCES rows ON DELETE CASCADE,
+    ordinal INTEGER, PRIMARY KEY (key, row)) WITHOUT ROWID;
 CREATE INDEX keys_row ON keys (row);
 CREATE INDEX keys_ordinal ON keys (key, ordinal) WHERE ordinal IS NOT NULL;
-CREATE TABLE items (n INTEGER PRIMARY KEY, space INTEGER NOT NULL, id TEXT NOT NULL, at TEXT NOT NULL,
+CREATE TABLE items (n INTEGER PRIMARY KEY, space TEXT NOT NULL, id TEXT NOT NULL, at TEXT NOT NULL,
     size INTEGER NOT NULL, UNIQUE (space, id));
-CREATE INDEX items_at ON items (space, at, id)
+CREATE INDEX items_at ON items (space, at, id);
+CREATE INDEX items_found ON items (space) WHERE size > 0;
+CREATE VIRTUAL TABLE terms USING fts5(words, tokenize = ascii);
+CREATE VIRTUAL TABLE places USING fts5vocab(terms, instance);
+CREATE TRIGGER unfound AFTER DELETE ON items BEGIN DELETE FROM terms WHERE rowid = old.n; END
+"""
+PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA fullfsync = ON;
+PRAGMA secure_delete = ON;
+PRAGMA foreign_keys = ON
 """
 
-# The index of one space. {0} is its number: nothing that a user has written is ever part of a statement.
-INDEX = """
-CREATE VIRTUAL TABLE IF NOT EXISTS terms_{0} USING fts5(words, tokenize = ascii);
-CREATE VIRTUAL TABLE IF NOT EXISTS places_{0} USING fts5vocab(terms_{0}, instance)
+ADD_COMMIT = "INSERT INTO commits (space, id, at, by, request) VALUES (?, ?, ?, ?, ?) RETURNING n"
+ADD_ROW = "INSERT INTO rows (committed, position, body) VALUES (?, ?, ?) RETURNING n"
+ADD_ITEM = "INSERT INTO items (space, id, at, size) VALUES (?, ?, ?, ?) RETURNING n"
+ADD_WORDS = "INSERT INTO terms (rowid, words) VALUES (?, ?)"
+REMOVE = "DELETE FROM items WHERE space = ? AND id = ?"
+MERGE = "INSERT INTO terms (terms) VALUES ('optimize')"  # what was removed leaves the index for good
+ERASE = (
+    "DELETE FROM rows WHERE committed = (SELECT n FROM commits WHERE space = ? AND id = ?) AND position = ?"
+)
+BATCHES = "SELECT id FROM commits WHERE space = ? ORDER BY at, id"
+ITEMS = "SELECT id FROM items WHERE space = ?"
+WRITTEN = """
+SELECT DISTINCT json_extract(body, '$.id') FROM rows JOIN commits ON commits.n = committed WHERE space = ?
 """
-ADD = "INSERT INTO terms_{0} (rowid, words) VALUES (?, ?)"
-REMOVE = "DELETE FROM terms_{0} WHERE rowid = ?"
-EMPTY = "DELETE FROM terms_{0}"
-MERGE = "INSERT INTO terms_{0} (terms_{0}) VALUES ('optimize')"  # what was removed leaves the index for good
 
 
 class Store:
-    """An open file. Public methods are a transaction each, or say that they are to be used in one."""
+    """An open file. Each public method is a transaction, or several."""
 
     def __init__(self, file: Path, world: World) -> None:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        self.db = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-        self.clock, self.ids = world.clock, world.ids
-        try:
-            store, timezone = self._prepare(world.timezone)
-            self.rules = Rules(world.vocabulary, zone_named(timezone))
-        except BaseException:
-            self.db.close()
-            raise
+        self.file, self.world = file, world
+        with failures(file), ExitStack() as undo:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+            self.db = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)
+            undo.callback(self.db.close)
+            store, zone = self._prepare()
+            self.rules = Rules(world.vocabulary, zone_named(zone))
+            undo.pop_all()
         self.activity = Activity(None if world.state is None else world.state / f"sqlite-{store}.db")
 
-    def _prepare(self, timezone: str | None) -> tuple[str, str]:
+    def _prepare(self) -> tuple[str, str]:
         """See to the tables; return the id and the zone of the store, settled when it was made."""
         self.db.create_function("ln", 1, math.log, deterministic=True)  # not in every build of SQLite
-        self.db.execute("PRAGMA journal_mode = WAL")
-        self.db.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it is confirmed
-        self.db.execute("PRAGMA fullfsync = ON")  # on a Mac, too
-        self.db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
-        with self.transaction("BEGIN IMMEDIATE"):
+        self._run_all(PRAGMAS)
+        with self._transaction(WRITE):
             (version,) = self.db.execute("PRAGMA user_version").fetchone()
             if version > FORMAT:
                 raise StoreTooNew(f"this store has format {version}; rawthink-sqlite here reads {FORMAT}")
             if version == 0:
                 self._run_all(TABLES)
-                zone = zone_named(timezone or machine_zone()).key
-                self.db.execute("INSERT INTO store VALUES (?, ?)", (self.ids.new(), zone))
+                zone = zone_named(self.world.timezone or machine_zone()).key
+                self.db.execute("INSERT INTO store VALUES (?, ?)", (self.world.ids.new(), zone))
                 self.db.execute(f"PRAGMA user_version = {FORMAT}")
             store, zone = self.db.execute("SELECT id, timezone FROM store").fetchone()
         return store, zone
 
     def _run_all(self, statements: str) -> None:
-        for statement in statements.split(";"):
+        for statement in statements.split(";\n"):
             self.db.execute(statement)
 
     def close(self) -> None:
@@ -109,129 +125,125 @@ class Store:
         self.db.close()
 
     @contextmanager
-    def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
+    def _transaction(self, begin: str = "BEGIN") -> Iterator[None]:
         """Do all of something or nothing of it, and see one state of the store meanwhile."""
-        self.db.execute(begin)
-        try:
-            yield
-            self.db.execute("COMMIT")
-        finally:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
+        with failures(self.file):
+            self.db.execute(begin)
+            try:
+                yield
+                self.db.execute("COMMIT")
+            finally:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
 
-    def reader(self, space: str) -> Reader:
-        """Return a reader of a space. It remembers what it has read, so it is for one transaction."""
+    def _reader(self, space: str) -> Reader:
         return Reader(self.db, space, self.activity)
 
-    def record(self, batch: Batch) -> RecordReceipt:
+    def read(self, space: str, question: Callable[[Reader], T]) -> T:
+        """Return the answer to a question of one state of a space."""
+        with self._transaction():
+            return question(self._reader(space))
+
+    def answer(self, query: ops.SearchQuery, asked: Asked | None, why: str | None) -> ops.SearchPage:
+        """Answer a search."""
+        now, fusion = self.world.clock.now(), self.world.fusion
+        return self.read(query.scope.space, lambda reader: answer(query, reader, now, why, asked, fusion))
+
+    def commits(self, space: str) -> Iterator[Commit]:
+        """Yield every commit of a space in the order of time, as of when the first is asked for."""
+        for batch_id in self.read(space, partial(Reader.every, ids=BATCHES)):
+            if (commit := self.read(space, partial(Reader.commit, batch_id=batch_id))) is not None:
+                yield commit
+
+    def record(self, batch: ops.Batch) -> ops.RecordReceipt:
         """Write a batch. Nobody else writes between what its plan sees and its rows."""
-        space, asked = batch.scope.space, digest(batch)
-        with self.transaction("BEGIN IMMEDIATE"):
-            reader = self.reader(space)
-            if (commit := reader.commit(batch.id)) is None:
-                work, known, at = prepare(batch, self.rules), Slice(), self._next()
-                while wanted := needs(work, known, at):
-                    known.learn(reader.facts(wanted))
-                commit = Commit(batch.id, iso(at), space, plan(work, known, at), work.by, asked)
-                self._write(space, [commit])
-            elif commit.request != asked:
-                raise BatchIdReused(
-                    f"batch {quoted(batch.id)} was other content: use a new id for new content"
-                )
-            return receipt_of(commit)
+        draft = Draft(batch, self.rules)
+        with self._transaction(WRITE):
+            reader = self._reader(draft.space)
+            commit = reader.commit(draft.id)
+            if commit is None:
+                commit = draft.commit(reader, self._next())
+                self._write(reader, [commit])
+            return draft.receipt(commit)
 
     def _next(self) -> datetime:
-        """Return the time of the next commit: now, or just after the last one where that is later."""
         (last,) = self.db.execute("SELECT max(at) FROM commits").fetchone()
-        now = self.clock.now()
-        return now if last is None else max(now, datetime.fromisoformat(last) + timedelta(microseconds=1))
+        return next_instant(self.world.clock, last)
 
-    def _write(self, space: str, commits: Sequence[Commit]) -> None:
-        self.db.execute("INSERT INTO spaces (name) VALUES (?) ON CONFLICT DO NOTHING", (space,))
-        number = self.reader(space).number
-        self._run_all(INDEX.format(number))
+    def _write(self, reader: Reader, commits: Sequence[Commit]) -> None:
         for commit in commits:
             by = orjson.dumps(commit.by).decode()
-            n = self.db.execute(
-                "INSERT INTO commits (space, id, at, by, request) VALUES (?, ?, ?, ?, ?)",
-                (number, commit.id, commit.at, by, commit.request),
-            ).lastrowid
+            told = (commit.space, commit.id, commit.at, by, commit.request)
+            (n,) = self.db.execute(ADD_COMMIT, told).fetchone()
             for position, row in enumerate(commit.rows):
-                written = self.db.execute(
-                    "INSERT INTO rows (committed, position, item, body) VALUES (?, ?, ?, ?)",
-                    (n, position, row["id"], orjson.dumps(row).decode()),
-                ).lastrowid
-                self.db.executemany(
-                    "INSERT INTO keys VALUES (?, ?, ?)",
-                    [(key, written, row.get("ordinal")) for key in set(questions(space, row))],
-                )
-        self._index(space, {row["id"] for commit in commits for row in commit.rows})
+                (r,) = self.db.execute(ADD_ROW, (n, position, orjson.dumps(row).decode())).fetchone()
+                keys = {(key, r, row.get("ordinal")) for key in questions(commit.space, row)}
+                self.db.executemany("INSERT INTO keys VALUES (?, ?, ?)", keys)
+        self._index(reader, {row["id"] for commit in commits for row in commit.rows})
 
-    def _index(self, space: str, items: Collection[str]) -> None:
+    def _index(self, reader: Reader, items: Collection[str]) -> None:
         """Bring the index of items to what their rows say now, and erase what of them was forgotten."""
-        reader, asked = self.reader(space), list(items)
-        number = reader.number
-        for item, found in zip(asked, reader.answers("id", [(item,) for item in asked]), strict=True):
-            rows = sorted(stamped for stamped in found if stamped.row["id"] == item)
-            marks = [n for n, stamped in enumerate(rows) if stamped.row["op"] == "forgotten"]
-            for stamped in rows[: marks[-1]] if marks else ():
-                self._erase(number, stamped)
-            gone = "DELETE FROM items WHERE space = ? AND id = ? RETURNING n"
-            self.db.executemany(REMOVE.format(number), self.db.execute(gone, (number, item)).fetchall())
+        space = reader.space
+        for item, rows in reader.rows(items).items():
+            marks = [stamped[:3] for stamped in rows if stamped.row["op"] == "forgotten"]
+            gone = [stamped for stamped in rows if marks and stamped[:3] < max(marks)]
+            self.db.executemany(ERASE, [(space, row.commit, row.position) for row in gone])
+            self.db.execute(REMOVE, (space, item))
             if (state := fold(rows)) is not None and not state.forgotten:
-                found_by = words(text_of(state)) if state.kind in SEARCHABLE else []
-                n = self.db.execute(
-                    "INSERT INTO items (space, id, at, size) VALUES (?, ?, ?, ?)",
-                    (number, item, state.recorded_at, len(found_by)),
-                ).lastrowid
-                self.db.execute(ADD.format(number), (n, " ".join(found_by)))
-
-    def _erase(self, number: int, stamped: Stamped) -> None:
-        n = self.db.execute(
-            "SELECT rows.n FROM rows JOIN commits ON commits.n = committed "
-            "WHERE space = ? AND commits.id = ? AND position = ?",
-            (number, stamped.commit, stamped.position),
-        ).fetchone()
-        self.db.execute("DELETE FROM keys WHERE row = ?", n)
-        self.db.execute("DELETE FROM rows WHERE n = ?", n)
+                found_by = words(space, text_of(state))  # none, where it is a relation
+                told = (space, item, state.recorded_at, len(found_by))
+                (n,) = self.db.execute(ADD_ITEM, told).fetchone()
+                self.db.execute(ADD_WORDS, (n, " ".join(found_by)))
 
     def restore(self, space: str, commits: Sequence[Commit]) -> RestoreReceipt:
         """Write the commits that are not here yet as they are, but for what was forgotten here."""
-        if any(commit.space != space for commit in commits):
-            raise InvalidRequest(f"these are not all commits of the space {quoted(space)}")
-        with self.transaction("BEGIN IMMEDIATE"):
-            reader = self.reader(space)
+        with self._transaction(WRITE):
+            reader = self._reader(space)
             fresh = {commit.id: commit for commit in commits if reader.commit(commit.id) is None}
-            self._write(space, list(fresh.values()))
+            self._write(reader, list(fresh.values()))
         return RestoreReceipt(restored=len(fresh), skipped=len(commits) - len(fresh))
 
-    def forget(self, request: Forget) -> ForgetReceipt:
+    def forget(self, request: ops.Forget) -> ForgetReceipt:
         """Erase items, and leave a mark for each, so that its id is never used again."""
         space = request.scope.space
-        with self.transaction("BEGIN IMMEDIATE"):
-            reader = self.reader(space)
-            states, missing = meant(reader, request, reader.items)
+        with self._transaction(WRITE):
+            reader = self._reader(space)
+            states, missing = meant(reader, request, partial(reader.every, ITEMS))
             if not states:
                 return ForgetReceipt(missing=tuple(missing))
-            marks = tuple({"op": "forgotten", "of": state.kind, "id": item} for item, state in states.items())
-            self._write(space, [Commit(self.ids.new(), iso(self._next()), space, marks)])
-            self.db.execute(MERGE.format(reader.number))
+            self._write(reader, [forgetting(self.world.ids.new(), self._next(), space, states)])
+            self.db.execute(MERGE)
         self.activity.forget(states)
         places = [Place(place=place, outcome="erased") for place in ("rows", "index", "days of use")]
-        held = "" if self.flush() else "another process is reading it; it is emptied when that is done"
+        held = "" if self._flush() else "another process is reading it; it is emptied when that is done"
         places.append(Place(place="write-ahead log", outcome="pending" if held else "erased", note=held))
         return ForgetReceipt(ids=tuple(states), missing=tuple(missing), places=tuple(places))
 
-    def reindex(self, space: str) -> None:
-        """Make the index of a space anew from its rows."""
-        with self.transaction("BEGIN IMMEDIATE"):
-            if number := self.reader(space).number:
-                self.db.execute("DELETE FROM items WHERE space = ?", (number,))
-                self.db.execute(EMPTY.format(number))
-                every = "SELECT DISTINCT item FROM rows JOIN commits ON commits.n = committed WHERE space = ?"
-                self._index(space, {item for (item,) in self.db.execute(every, (number,))})
+    def maintain(self, request: ops.Maintain) -> MaintainReceipt:
+        """Make the index of a space anew where that is asked for; empty the write-ahead log."""
+        done, space = [], request.scope.space
+        if request.reindex or request.repair:
+            with self._transaction(WRITE):
+                reader = self._reader(space)
+                self.db.execute("DELETE FROM items WHERE space = ?", (space,))
+                self._index(reader, reader.every(WRITTEN))
+            done.append("the search index was made anew")
+        if self._flush():
+            done.append("the write-ahead log was emptied")
+        return MaintainReceipt(done=tuple(done))
 
-    def flush(self) -> bool:
+    def _flush(self) -> bool:
         """Move the write-ahead log into the file and empty it; tell whether that could be done."""
-        (busy, _, _) = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy
+        with failures(self.file):
+            (busy, _, _) = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+
+@contextmanager
+def failures(file: Path) -> Iterator[None]:
+    """Turn what SQLite and the file system say into errors of the contract: down is never empty."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        busy = getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
+        raise (BackendTimeout if busy else BackendUnavailable)(f"{file}: {error}") from error
