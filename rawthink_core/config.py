@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rawthink_core.errors import ConfigError
+from rawthink_core.hosting import HostSection, ProxySettings, TokenSettings
 from rawthink_core.layers import OF_OLLAMA, WITH_OLLAMA, embedder_section, holds, merged
 from rawthink_core.operations import faults_of
 from rawthink_core.ranking import Fusion
@@ -48,11 +49,7 @@ _ELSEWHERE = (
 _READ = frozenset({*_SEED, *_SEED_WITHOUT_MEANING, *_ELSEWHERE})
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class VocabularySettings(_Section):
+class VocabularySettings(HostSection):
     """Words added to the vocabulary."""
 
     entity_types: tuple[str, ...] = Field(default=(), title="Entity types", description="Entity types to add")
@@ -65,19 +62,19 @@ class VocabularySettings(_Section):
     )
 
 
-class RankingSettings(_Section):
+class RankingSettings(HostSection):
     """How what was found is put in order."""
 
     fusion: Fusion = Field(default="minmax", title="Fusion", description="By score (minmax) or by rank (rrf)")
 
 
-class RecallSettings(_Section):
+class RecallSettings(HostSection):
     """How long a chat may wait for its memory."""
 
     deadline: float = Field(default=1.2, gt=0, title="Deadline", description="Seconds a recall may take")
 
 
-class EmbedderSettings(_Section):
+class EmbedderSettings(HostSection):
     """Which embedder makes vectors. Its own settings stand beside its name; `opening` checks them."""
 
     model_config = ConfigDict(extra="allow")
@@ -87,7 +84,7 @@ class EmbedderSettings(_Section):
     )
 
 
-class Settings(_Section):
+class Settings(HostSection):
     """Everything that can be set."""
 
     provider: str = Field(default="local", title="Provider", description="The backend: an installed provider")
@@ -106,6 +103,10 @@ class Settings(_Section):
     ranking: RankingSettings = Field(default=RankingSettings(), title="Ranking", description="Order of hits")
     recall: RecallSettings = Field(
         default=RecallSettings(), title="Recall", description="Recall before a chat"
+    )
+    proxy: ProxySettings = Field(default=ProxySettings(), title="Proxy", description="Before a chat API")
+    tokens: dict[str, TokenSettings] = Field(
+        default={}, title="Tokens", description="Who may come in over a network, under a name of your choice"
     )
     providers: dict[str, dict[str, Any]] = Field(
         default={}, title="Providers", description="Settings of each provider, under its name"

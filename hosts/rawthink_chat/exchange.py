@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rawthink_chat.answers import Answer
     from rawthink_chat.calls import Call
+    from rawthink_chat.capturing import Thread
     from rawthink_chat.shapes import Reply
     from rawthink_core.memory import Memory
 
@@ -122,6 +123,7 @@ class ChatMemory:
         )
         self._told(recalled)
         keeper = _Keeper(self, memory, threads, request, call)
+        keeper.heed()
         return Exchange(sent, recalled, keeper, scrubs=bool(block) or request.knows_blocks)
 
     def mute(self, space: str, session: str) -> None:
@@ -212,15 +214,15 @@ class Exchange:
             )
         return self._answer
 
-    def end(self) -> None:
+    def end(self) -> str:
         """Say that the answer is over, however it ended; a whole turn is kept, in the background.
 
-        Must be called in the event loop of the memory. What is called again does nothing.
+        Returns ``kept``, or in a word why it isn't. Must be called in the event loop of the memory. What is
+        called again does nothing.
         """
         keeper, self._keeper = self._keeper, None
         reply = self._answer.reply
-        if keeper is not None and reply is not None:
-            keeper.keep(reply)
+        return "unread" if keeper is None or reply is None else keeper.keep(reply)
 
 
 class _Keeper:
@@ -232,25 +234,35 @@ class _Keeper:
         self._chat, self._memory, self._threads = chat, memory, threads
         self.request, self._call = request, call
 
-    def keep(self, reply: Reply) -> None:
-        fields, call = self.request.fields, self._call
-        thread = self._threads.before(fields) if self.request.api is Api.RESPONSES else None
-        session = call.session or session_of(fields) or (thread and thread.session)
-        session = session or derived_session(self.request.messages)
+    def heed(self) -> None:
+        """Do what the call says of its whole conversation: it holds whatever comes of the request."""
+        if self._call.remember in ("off", "on"):
+            talk = (self._memory.scope.space, self._session(self._thread()))
+            (self._chat.mute if self._call.remember == "off" else self._chat.unmute)(*talk)
+
+    def keep(self, reply: Reply) -> str:
+        """Keep the turn in the background, and return ``kept``; or note what is to be known, and say why."""
+        fields, call, thread = self.request.fields, self._call, self._thread()
+        session = self._session(thread)
         if self.request.api is Api.RESPONSES:
             turn = capture_response(fields, reply, thread=thread, forbidden=self._chat.forbidden)
             self._threads.note(session, turn)
         else:
             turn = capture(self.request.messages, reply, forbidden=self._chat.forbidden)
         talk = (self._memory.scope.space, session)
-        if call.remember == "off":
-            self._chat.mute(*talk)
-        elif call.remember == "on":
-            self._chat.unmute(*talk)
-        if turn.kept and call.remember != "no" and not self._chat.muted(*talk):
-            self._chat.in_turn(talk, self._store(turn, session))
-        else:
-            log.debug("a turn is not remembered: %s", turn.outcome)
+        if call.remember == "no" or self._chat.muted(*talk):
+            return "unwanted"
+        if not turn.kept:
+            return turn.outcome
+        self._chat.in_turn(talk, self._store(turn, session))
+        return "kept"
+
+    def _thread(self) -> Thread | None:
+        return self._threads.before(self.request.fields) if self.request.api is Api.RESPONSES else None
+
+    def _session(self, thread: Thread | None) -> str:
+        known = self._call.session or session_of(self.request.fields) or (thread and thread.session)
+        return known or derived_session(self.request.messages)
 
     async def _store(self, turn: Turn, session: str) -> None:
         said = turn.arguments()
@@ -259,4 +271,4 @@ class _Keeper:
         try:
             await self._memory.after_chat(**said, session=session, display_name=self._call.speaker)
         except RawThinkError as error:
-            log.warning("a turn of %s could not be remembered: %s", session, error)
+            log.warning("a turn of %r could not be remembered: %s", session, error)

@@ -57,6 +57,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Serve": {
         "mcp": Entry("", "Serve this memory to an MCP client, over stdio."),
+        "proxy": Entry("", "Serve a chat API with this memory beside it."),
     },
 }
 TABLE = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

@@ -30,7 +30,7 @@ LEVELS = (
     "selection questions asking embedding_shelf vectorizer embedding_queue retrieval hits finding searching reading keyed activity",
     "store_provider embedding_provider",
     "decisions masking marks injected chat context turns",
-    "plugins guard layers config recall verbs",
+    "plugins guard layers hosting config recall verbs",
     "spooling.files spooling.index spooling.spool spooling.pacing spooling.courier spooling.delivery spooling.spooled",
     "moving memory opening sync",
     "vault.chunking vault.frontmatter vault.folder vault.documents vault.ledger vault.reports vault.catalogue",
@@ -247,7 +247,7 @@ def test_the_page_has_each_verb_of_the_contract_once_and_in_a_row_of_its_own() -
 
 
 def test_the_page_has_each_method_of_a_memory_once() -> None:
-    named = [name for row in ROWS for name in row.memory] + ["in_space"]
+    named = [name for row in ROWS for name in row.memory] + ["in_space", "in_background"]
     assert sorted(named) == sorted(methods(Memory))
 
 

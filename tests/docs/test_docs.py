@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from rawthink_conformance.pages import pages
-from rawthink_core import config, plugins
+from rawthink_core import config, hosting, plugins
 from rawthink_lancedb.settings import LanceSettings
 from rawthink_local.settings import LocalSettings
 from rawthink_nowledge.settings import NowledgeSettings
@@ -40,6 +40,7 @@ def test_every_setting_is_in_the_operators_table_with_its_description():
         )
     )
     wanted = settings_of(config.Settings) | settings_of(LocalSettings, "providers.local.")
+    wanted |= settings_of(hosting.TokenSettings, "tokens.NAME.")
     wanted |= settings_of(LanceSettings, "providers.lancedb.")
     wanted |= settings_of(NowledgeSettings, "providers.nowledge.")
     assert {key: text.strip() for key, text in table.items()} == wanted
