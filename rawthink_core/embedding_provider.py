@@ -37,6 +37,11 @@ class VectorStore(Store, Protocol):
         """What made the vectors of the store, as that says when it is opened; None where that is open yet."""
         ...
 
+    @property
+    def changes(self) -> object:
+        """What is another value whenever the index has taken in anything: it may wait for a vector."""
+        ...
+
     def vectors_of(self, texts: Sequence[str]) -> Mapping[str, Sequence[Sequence[float]]]:
         """Return the vectors that are kept of some of these texts."""
         ...
@@ -55,6 +60,7 @@ class EmbeddingProvider(StoreProvider[S]):
         super().__init__(info, world)
         self._declared = info.capabilities
         self._embedding: EmbeddingQueue | None = None
+        self._embedded: object = None  # the changes of the index after which vectors were last asked for
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -87,8 +93,12 @@ class EmbeddingProvider(StoreProvider[S]):
         return self._embedding
 
     def _caught_up(self) -> None:
-        """Wake who makes vectors: the index may have learned what waits."""
-        if self._embedding is not None:
+        """Wake who makes vectors where the index has taken in anything: it knows what waits."""
+        if self._embedding is None or self._opened is None:
+            return
+        changes = self._opened.changes
+        if changes != self._embedded:
+            self._embedded = changes
             self._embedding.wake()
 
     # --- vectors --------------------------------------------------------------------------------

@@ -55,6 +55,11 @@ class Parts(NamedTuple):
     caretaker: mending.Caretaker
     settings: LanceSettings
 
+    @property
+    def changes(self) -> object:
+        """How far the index of each space is."""
+        return self.store.applied()
+
     def read(self, space: str, question: Callable[[View], T]) -> T:
         """Return the answer to a question of one state of a space."""
         return self.store.read(space, question)

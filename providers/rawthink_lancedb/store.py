@@ -115,6 +115,13 @@ class Store:
             found |= space.index.vectors_of([text for text in texts if text not in found])
         return found
 
+    def applied(self) -> dict[str, tuple[int, int]]:
+        """Return the making of the index of each space that is in use, and how far it is."""
+        with self._lock:
+            spaces = dict(self._spaces)
+        points = {name: space.index.points for name, space in spaces.items()}
+        return {name: (table.making, table.applied) for name, table in points.items()}
+
     def apply(self, name: str) -> None:
         """Bring the index of a space up with its log, however long it takes."""
         space = self.space(name)

@@ -46,6 +46,11 @@ class Parts(NamedTuple):
     shelf: LocalShelf
     model: Model | None
 
+    @property
+    def changes(self) -> int:
+        """How often the index took anything in."""
+        return self.search.changes
+
     def read(self, space: str, question: Callable[[View], T]) -> T:
         """Return the answer to a question of one state of a space."""
         return self.store.read(space, question)

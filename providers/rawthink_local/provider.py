@@ -31,7 +31,6 @@ class LocalProvider(EmbeddingProvider[Parts]):
         super().__init__(ProviderInfo("local", VERSION, CAPABILITIES, location=str(self.folder)), world)
         self._settings = settings
         self._timer: asyncio.TimerHandle | None = None
-        self._embedded = -1  # the changes of the index after which vectors were last asked for
 
     def open_store(self) -> Parts:
         """Open the parts of the store."""
@@ -62,14 +61,6 @@ class LocalProvider(EmbeddingProvider[Parts]):
                     loop.call_soon_threadsafe(self._caught_up)
 
             self._readers.submit(kept_up)
-
-    def _caught_up(self) -> None:
-        """Wake who makes vectors where the index has taken in anything: it knows what waits."""
-        if self._opened is not None:
-            changes = self._opened.search.changes
-            if changes != self._embedded:
-                self._embedded = changes
-                super()._caught_up()
 
     async def health(self) -> Health:
         """Return how the store is, from its files to its index. Works on a store that can't be opened."""

@@ -39,6 +39,10 @@ class Store:
         self.activity, self.shelf, self.model = Activity(None), Shelf(disk), disk.settled
         self.searches = []
 
+    @property
+    def changes(self):
+        return len(self.shelf.disk.items)
+
     def record(self, batch):
         for said in batch.passages:
             self.shelf.disk.write(said.text)

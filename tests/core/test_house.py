@@ -247,7 +247,7 @@ def test_the_page_has_each_verb_of_the_contract_once_and_in_a_row_of_its_own() -
 
 
 def test_the_page_has_each_method_of_a_memory_once() -> None:
-    named = [name for row in ROWS for name in row.memory] + ["in_space", "in_background"]
+    named = [name for row in ROWS for name in row.memory] + ["in_space"]
     assert sorted(named) == sorted(methods(Memory))
 
 
