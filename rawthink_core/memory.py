@@ -27,7 +27,7 @@ from rawthink_core.operations import (
 )
 from rawthink_core.recall import WRITE_DEADLINE, Recaller, within
 from rawthink_core.spooling.spooled import Spooled
-from rawthink_core.turns import MAX_ITEMS, MAX_TOKENS, ChatContext, context_of, passage_of_turn
+from rawthink_core.turns import MAX_ITEMS, MAX_TOKENS, ChatContext, context_of, passage_of_turn, unsaid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -248,6 +248,7 @@ class Memory(Spooled):
         whole = text.encode(errors="ignore").decode()  # half a character is no reason to stop a chat
         request = parse(BeforeChat, {"scope": self.scope, "text": whole, "limit": limit})
         recall = await self._recaller(lambda: self.provider.on_before_chat(request))
+        recall = recall.model_copy(update={"items": unsaid(recall.items, messages)})
         return context_of(recall, zone_named(self.info.timezone), tokens, limit)
 
     async def after_chat(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rawthink_core.chat import Labels, Speaker, is_complete, labels_for, message_text, speaker_of, turn_text
 from rawthink_core.context import MemoryLine, render
 from rawthink_core.injected import strip_memory_context
+from rawthink_core.marks import compiled
 from rawthink_core.model import Hit  # noqa: TC001 - pydantic needs it at run time
 from rawthink_core.operations import Answer, NewPassage, Recall, parse
 from rawthink_core.redaction import redact
@@ -91,6 +92,22 @@ def passage_of_turn(
         return None
     keys = {"key": message_id} if message_id else _conversation_keys(messages)
     return parse(NewPassage, {"text": text, "session": session, "speaker": speaker.name, **keys})
+
+
+def unsaid(items: Sequence[Hit], messages: Sequence[object]) -> tuple[Hit, ...]:
+    """Return the hits but for passages that the messages hold already, line for line.
+
+    A client that sends the whole conversation would else pay for its turns twice, once as memory.
+    """
+    if not items:
+        return ()
+    said = "\n".join(message_text(m.get("content")) for m in messages if isinstance(m, Mapping))
+    return tuple(hit for hit in items if hit.item != "passage" or not _is_in(said, hit.text))
+
+
+def _is_in(said: str, passage: str) -> bool:
+    label = compiled(r"^\[[^\]\n]*\] ?")
+    return all(label.sub("", line).strip() in said for line in passage.splitlines())
 
 
 class Retakes:

@@ -132,7 +132,7 @@ async def test_a_history_sent_again_adds_nothing_and_another_answer_supersedes(b
     assert await kept(memory) == [
         "[user] first\n[me] first",
         "[user] second\n[me] second",
-        "[user] third\n[me] I see 6 messages.",
+        "[user] third\n[me] I see 5 messages.",
     ]
 
 

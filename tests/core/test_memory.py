@@ -321,3 +321,15 @@ async def test_an_answer_that_comes_back_is_the_one_that_holds(memory: Memory) -
     other = Memory(memory.provider)  # another process, in which the same turn is sent again
     await other.after_chat(asked, "red", session="s")
     assert await texts(memory) == ["[user] which colour?\n[me] red"]
+
+
+async def test_a_chat_is_not_told_what_it_has_just_said(memory: Memory) -> None:
+    asked = [{"role": "user", "content": "my heron is\ncalled Bilbo"}]
+    await memory.after_chat(asked, "a fine name", session="s")
+    history = [*asked, {"role": "assistant", "content": "a fine name"}]
+    question = {"role": "user", "content": "what is my heron called?"}
+    assert not (await memory.before_chat([*history, question])).text
+    assert "Bilbo" in (await memory.before_chat([question])).text
+    assert "Bilbo" in (await memory.before_chat([*asked, question])).text
+    await memory.record(entities=[TOOL], observations=[{"entity": "Tool", "text": "heron"}])
+    assert "heron" in (await memory.before_chat([*history, question])).text
