@@ -185,8 +185,8 @@ class Store:
         """Bring the index of items to what their rows say now, and erase what of them was forgotten."""
         space = reader.space
         for item, rows in reader.rows(items).items():
-            marks = [stamped[:3] for stamped in rows if stamped.row["op"] == "forgotten"]
-            gone = [stamped for stamped in rows if marks and stamped[:3] < max(marks)]
+            said = [stamped for stamped in rows if stamped.row["op"] != "forgotten"]
+            gone = said if len(said) < len(rows) else []
             self.db.executemany(ERASE, [(space, row.commit, row.position) for row in gone])
             self.db.execute(REMOVE, (space, item))
             if (state := fold(rows)) is not None and not state.forgotten:
