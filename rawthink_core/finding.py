@@ -93,7 +93,7 @@ class Search:
         vector = None if asked is None else asked.vector
         lexical, dense = self.store.retrieve(self.terms, vector, chosen, depth)
         found = Found(lexical, dense, dict(dense.items))
-        base = self._fused(found, depth, enough)
+        base = self._fused(found, depth)
         early = self._early(found, base)
         found.states.update(self.store.states(early, chosen.as_of))
         found.looked, found.passed = set(early), {item for item in early if self._passes(found, item)}
@@ -110,7 +110,7 @@ class Search:
         self.order(found, enough)
         return found
 
-    def _fused(self, found: Found, depth: int, enough: int) -> dict[str, float]:
+    def _fused(self, found: Found, depth: int) -> dict[str, float]:
         """Return one score for what has a matched term or is near enough."""
         asked, words, near = self.asked, dict(found.lexical.items), found.near
         if asked is None:
@@ -118,7 +118,7 @@ class Search:
         fused = fuse(
             found.lexical.items,
             found.dense.items,
-            dense_weight=self._share(found, asked.weight, enough),
+            dense_weight=self._share(found, asked.weight),
             depth=depth,
             method=self.fusion,
             nothing=self.floor,
@@ -126,15 +126,12 @@ class Search:
         # scaled with the whole list: among the near alone, the least near would be worth nothing
         return {i: s for i, s in fused.items() if i in words or near[i] >= self.floor}
 
-    def _share(self, found: Found, weight: float, enough: int) -> float:
+    def _share(self, found: Found, weight: float) -> float:
         """Return the share of the dense list: more where the best hit by words has little of it."""
-        lexical, dense = found.lexical.items, found.dense.items
-        if not lexical or not dense:
+        if not found.lexical.items or not found.dense.items:
             return weight
-        # with it what is likely to be in the answer: asked once, a store is quicker than asked twice
-        heads = {item for item, _ in (*lexical[:enough], *dense[:enough])}
-        found.states.update(self.store.states(heads, self.chosen.as_of))
-        state = found.states.get(lexical[0][0])
+        best = found.lexical.items[0][0]
+        state = self.store.states([best], self.chosen.as_of).get(best)
         text = "" if state is None else text_of(state)
         if not 0 < len(text) <= _READ:
             return weight
@@ -194,7 +191,7 @@ class Search:
     def _look(self, found: Found, keys: Sequence[str | tuple[str, int]]) -> None:
         """Look at items and at what stands at places, and take those that pass."""
         ids = [key for key in keys if isinstance(key, str)]
-        found.states.update(self.store.states([i for i in ids if i not in found.states], self.chosen.as_of))
+        found.states.update(self.store.states(ids, self.chosen.as_of))
         found.looked.update(ids)
         found.passed.update(item for item in ids if self._passes(found, item))
         places = [Place(*key) for key in keys if not isinstance(key, str)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rawthink_core.clock import to_micros
 from rawthink_lancedb import sql
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 _OBSERVATION_KINDS = ("note", "decided", "because", "rejected", "touches")
 _KINDS = {"entity", "passage", *_OBSERVATION_KINDS}  # all that is in the index
+
+
+ACTIVE: Final = sql.all_of([sql.one_of("status", ["active"])])  # what most searches ask for
+RETIRED: Final = f"NOT ({ACTIVE})"
 
 
 def condition(chosen: Selection) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rawthink_core.errors import BackendError
 from rawthink_lancedb import sql
 from rawthink_lancedb.errors import Raced, Vanished
+from rawthink_lancedb.filters import RETIRED
 from rawthink_lancedb.point_table import PointTable
 from rawthink_lancedb.point_vectors import PointVectors
 from rawthink_lancedb.points import bodies, changes, states_again
@@ -52,6 +53,7 @@ class Index:
         self._lock = threading.Lock()
         self._applying = threading.Lock()
         self._counted = (0, 0)  # the making of the table and the erasures that the statistics are of
+        self._active: tuple[tuple[int, int], bool] = ((-1, -1), False)
         self._builder: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -129,6 +131,17 @@ class Index:
             return
         where = f"created > {sql.number(seen)} AND created <= {sql.number(until)}"
         self.statistics.learn(self.points.rows(where, COLUMNS), until)
+
+    def all_active(self) -> bool:
+        """Tell whether no point was ever retired: then to ask for active ones costs time and changes nothing.
+
+        Looked at once after each change. Should others retire one meanwhile, core sees that in the log.
+        """
+        key = (self.points.making, self.points.applied)
+        if self._active[0] != key:
+            retired = self.table.ask("reading", lambda table: table.count_rows(RETIRED))
+            self._active = (key, not retired)
+        return self._active[1]
 
     # --- a large backlog ------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rawthink_core.ranking import Place
 from rawthink_core.retrieval import NOTHING, Retrieved, Seat
-from rawthink_lancedb.filters import condition
+from rawthink_lancedb.filters import ACTIVE, condition
 from rawthink_lancedb.points import token_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _SEAT: Final = ["session", "ordinal", "speaker"]
 _WIDER: Final = 2  # times the depth: what is looked at to find the best by our own measure
-_MOST_TERMS: Final = 256  # of a question, the rarest; a longer one is a text, and goes by these
+_MOST_TERMS: Final = 24  # of a question, the rarest; they find the candidates, and all of them put these in order
 _MOST_TIMES: Final = 8  # that one term is given to the engine
 
 
@@ -57,9 +57,12 @@ def best(
     depth: int,
 ) -> tuple[Retrieved, Retrieved]:
     """Return the best points by BM25 over core's terms, and by cosine: both are looked for at once."""
-    words = _by_words(index, terms, chosen, depth) if terms[0] else None
+    where: str | None = condition(chosen)
+    if where == ACTIVE and index.all_active():
+        where = None
+    words = _by_words(index, terms, where, chosen, depth) if terms[0] else None
     tag = index.vectors.searched() if vector is not None else None
-    meaning = None if vector is None or tag is None else _by_meaning(tag, vector, chosen, depth)
+    meaning = None if vector is None or tag is None else _by_meaning(tag, vector, where, chosen, depth)
     asked = [query for query in (words, meaning) if query is not None]
 
     async def work(table: AsyncTable) -> list[pa.Table]:
@@ -72,17 +75,19 @@ def best(
     )
 
 
-def _by_words(index: Index, terms: tuple[list[int], list[float]], chosen: Selection, depth: int) -> Query:
+def _by_words(
+    index: Index, terms: tuple[list[int], list[float]], where: str | None, chosen: Selection, depth: int
+) -> Query:
     ids = np.array(terms[0], np.uint32)
     worth = index.statistics.rarity(terms[0]) * np.array(terms[1], np.float64)
     words = _words(Terms(*terms), worth)
-    where = condition(chosen)
 
     async def work(table: AsyncTable) -> pa.Table:
         from lancedb.query import MatchQuery  # noqa: PLC0415 - loaded with the engine
 
         asked = MatchQuery(words, "tokens")  # type: ignore[call-arg] # the rest has defaults
-        query = table.query().nearest_to_text(asked).where(where)
+        query = table.query().nearest_to_text(asked)
+        query = query if where is None else query.where(where)
         columns = ["point", "terms", "weights", "_score", *_SEAT]
         return await query.select(columns).limit(_WIDER * depth).to_arrow()
 
@@ -119,12 +124,13 @@ def _scores(found: pa.Table, ids: Ids, worth: Floats) -> Floats:
     return scores
 
 
-def _by_meaning(tag: str, vector: Sequence[float], chosen: Selection, depth: int) -> Query:
+def _by_meaning(tag: str, vector: Sequence[float], where: str | None, chosen: Selection, depth: int) -> Query:
     """Each point counts by the nearest of its windows."""
-    where, asked = condition(chosen), np.array(vector, np.float32)
+    asked = np.array(vector, np.float32)
 
     async def work(table: AsyncTable) -> pa.Table:
-        query = table.query().nearest_to(asked).column(tag).distance_type("cosine").where(where)
+        query = table.query().nearest_to(asked).column(tag).distance_type("cosine")
+        query = query if where is None else query.where(where)
         return await query.select(["point", "_distance", *_SEAT]).limit(depth).to_arrow()
 
     def read(found: pa.Table) -> Retrieved:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rawthink_lancedb.matching import best
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rawthink_lancedb.view import View
 
 
+_SHOWN: Final = 20  # items of each list whose rows are read ahead
+
+
 class Retrieval:
     """Serves one search."""
 
@@ -31,7 +34,10 @@ class Retrieval:
         self, terms: Terms, vector: Sequence[float] | None, chosen: Selection, depth: int
     ) -> tuple[Retrieved, Retrieved]:
         """Return the best items by BM25, and by cosine, each by the nearest of its windows."""
-        return best(self._index, terms, vector, chosen, depth)
+        words, near = best(self._index, terms, vector, chosen, depth)
+        heads = {item for item, _ in (*words.items[:_SHOWN], *near.items[:_SHOWN])}
+        self._view.states(heads, chosen.as_of)  # read at once what would be read bit by bit
+        return words, near
 
     def states(self, ids: Collection[str], as_of: str | None) -> Mapping[str, State]:
         """Return states and the entities that they belong to."""
