@@ -176,6 +176,9 @@ async def prefix(root: Path) -> None:
     kept, said, sent = root / "prefixes", [], []
     with an_upstream(kept) as up, a_proxy(new_home(root, "prefix"), up) as proxy:
         async with client(proxy.address) as http:
+            other = json.dumps(asked("Deploys go out on Tuesday mornings")).encode()  # another conversation
+            await http.post("/chat/completions", content=other)
+            await asyncio.sleep(1)
             for turn in range(20):
                 body = json.dumps(asked(f"{turn}. When do deploys go out?", before=said), indent=1).encode()
                 await http.post("/chat/completions", content=body)
@@ -183,7 +186,7 @@ async def prefix(root: Path) -> None:
                 said += [{"role": "user", "content": f"{turn}. When do deploys go out?"}]
                 said += [{"role": "assistant", "content": "Yes."}]
                 await asyncio.sleep(0.05)
-    came = kept.read_bytes().split(b"\x1e")[:-1]
+    came = kept.read_bytes().split(b"\x1e")[1:-1]
     same = total = told_any = 0
     for own, theirs in zip(sent, came, strict=True):
         first = own.rindex(b'{\n   "role": "user"')

@@ -16,18 +16,19 @@ from rawthink_core.chat import recall_query
 from rawthink_core.clock import IdSource, RandomIds
 from rawthink_core.errors import BackendTimeout, ConfigError, InvalidRequest
 from rawthink_core.guard import Guard
-from rawthink_core.identity import derived_batch_id
 from rawthink_core.model import zone_named
-from rawthink_core.operations import (
-    AfterChat,
-    Batch,
-    BeforeChat,
-    Revision,
-    parse,
-)
+from rawthink_core.operations import AfterChat, Batch, BeforeChat, Revision, parse
 from rawthink_core.recall import WRITE_DEADLINE, Recaller, within
 from rawthink_core.spooling.spooled import Spooled
-from rawthink_core.turns import MAX_ITEMS, MAX_TOKENS, ChatContext, context_of, passage_of_turn, unsaid
+from rawthink_core.turns import (
+    MAX_ITEMS,
+    MAX_TOKENS,
+    ChatContext,
+    context_of,
+    passage_of_turn,
+    unsaid,
+    with_own_turns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -246,9 +247,11 @@ class Memory(Spooled):
         if text is None:
             return ChatContext()
         whole = text.encode(errors="ignore").decode()  # half a character is no reason to stop a chat
-        request = parse(BeforeChat, {"scope": self.scope, "text": whole, "limit": limit})
+        request = parse(
+            BeforeChat, {"scope": self.scope, "text": whole, "limit": with_own_turns(limit, messages)}
+        )
         recall = await self._recaller(lambda: self.provider.on_before_chat(request))
-        recall = recall.model_copy(update={"items": unsaid(recall.items, messages)})
+        recall = recall.model_copy(update={"items": unsaid(recall.items, messages)[:limit]})
         return context_of(recall, zone_named(self.info.timezone), tokens, limit)
 
     async def after_chat(
@@ -281,13 +284,8 @@ class Memory(Spooled):
         if passage is None:
             return None
         passages = await self.guard.before_capture((passage,))
-        space, parts = self.scope.space, [self.scope.space, session]
-        for kept in passages:
-            key = kept.key or ""
-            again = self.post.retakes.number(space, session, key, text=kept.text)
-            parts += [key, kept.text, *([str(again)] if again > 1 else [])]
         request = AfterChat(
-            id=derived_batch_id("turn", *parts),
+            id=self.post.retakes.batch_id(self.scope.space, session, passages),
             scope=self.scope,
             passages=passages,
             provenance=self._provenance,

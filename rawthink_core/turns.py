@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from rawthink_core.chat import Labels, Speaker, is_complete, labels_for, message_text, speaker_of, turn_text
 from rawthink_core.context import MemoryLine, render
+from rawthink_core.frame import MAX_LIMIT
+from rawthink_core.identity import derived_batch_id
 from rawthink_core.injected import strip_memory_context
 from rawthink_core.marks import compiled
 from rawthink_core.model import Hit  # noqa: TC001 - pydantic needs it at run time
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 MAX_TOKENS, MAX_ITEMS = 600, 8
+_OWN_TURNS = 16  # of a conversation that are expected among what is found
 MAX_LINES = 20  # of others, before the message that is answered
 
 
@@ -94,6 +97,12 @@ def passage_of_turn(
     return parse(NewPassage, {"text": text, "session": session, "speaker": speaker.name, **keys})
 
 
+def with_own_turns(limit: int, messages: Sequence[object]) -> int:
+    """Return how many to ask for, that so many are left when a conversation's own turns were left out."""
+    turns = sum(1 for m in messages if isinstance(m, Mapping) and m.get("role") == "user")
+    return limit + max(min(turns - 1, _OWN_TURNS, MAX_LIMIT - limit), 0)
+
+
 def unsaid(items: Sequence[Hit], messages: Sequence[object]) -> tuple[Hit, ...]:
     """Return the hits but for passages that the messages hold already, line for line.
 
@@ -120,6 +129,15 @@ class Retakes:
     def __init__(self, size: int = 10_000) -> None:
         self._size = size
         self._last: OrderedDict[tuple[str, ...], tuple[str, int]] = OrderedDict()
+
+    def batch_id(self, space: str, session: str, passages: Sequence[NewPassage]) -> str:
+        """Return the id of the batch that keeps a turn: the same turn's is the same."""
+        parts = [space, session]
+        for kept in passages:
+            key = kept.key or ""
+            again = self.number(space, session, key, text=kept.text)
+            parts += [key, kept.text, *([str(again)] if again > 1 else [])]
+        return derived_batch_id("turn", *parts)
 
     def number(self, *key: str, text: str) -> int:
         """Return the number of replacements under a key, this text being the newest."""

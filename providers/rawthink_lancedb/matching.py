@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _SEAT: Final = ["session", "ordinal", "speaker"]
 _WIDER: Final = 2  # times the depth: what is looked at to find the best by our own measure
-_MOST_TERMS: Final = 24  # of a question, the rarest; they find the candidates, and all of them put these in order
+_MOST_TERMS: Final = 24  # of a question, the rarest, find the candidates; all put these in order
 _MOST_TIMES: Final = 8  # that one term is given to the engine
 
 

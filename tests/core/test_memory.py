@@ -333,3 +333,13 @@ async def test_a_chat_is_not_told_what_it_has_just_said(memory: Memory) -> None:
     assert "Bilbo" in (await memory.before_chat([*asked, question])).text
     await memory.record(entities=[TOOL], observations=[{"entity": "Tool", "text": "heron"}])
     assert "heron" in (await memory.before_chat([*history, question])).text
+
+
+async def test_what_a_chat_said_itself_takes_no_other_s_place(memory: Memory) -> None:
+    await memory.after_chat([{"role": "user", "content": "the heron is called Bilbo"}], "ok", session="other")
+    history: list[dict[str, str]] = []
+    for number in range(12):
+        history.append({"role": "user", "content": f"{number}: what is the heron called?"})
+        assert "Bilbo" in (await memory.before_chat(history)).text
+        await memory.after_chat(history, "guess", session="s")
+        history.append({"role": "assistant", "content": "guess"})
