@@ -26,7 +26,7 @@ from rawthink_core.operations import ItemReceipt, RecordReceipt
 from rawthink_core.rows import CREATES, Row, Stamped, row_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from rawthink_core.clock import Clock
     from rawthink_core.operations import Batch
@@ -87,6 +87,12 @@ def forgetting(commit_id: str, at: datetime, space: str, gone: Mapping[str, Stat
     """Return the commit that marks items as erased, so that their ids are never used again."""
     marks = tuple({"op": "forgotten", "of": gone[item].kind, "id": item} for item in sorted(gone))
     return Commit(commit_id, iso(at), space, marks)
+
+
+def left_of(commit: Commit, gone: Collection[str]) -> Commit:
+    """Return what a commit says but of items that are forgotten: it is restored where they are."""
+    rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
+    return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
 
 
 def receipt_of(commit: Commit) -> RecordReceipt:

@@ -122,9 +122,9 @@ class ReferenceProvider(Recollection):
             return RestoreReceipt(restored=len(fresh), skipped=len(commits) - len(fresh))
 
     def _gone(self, space: str) -> set[str]:
-        """Return the ids of what is marked as forgotten."""
+        """Return the ids of what is forgotten; an entity may have been made again since."""
         rows = (row for commit in self._shelf.commits if commit.space == space for row in commit.rows)
-        return {row["id"] for row in rows if row["op"] == "forgotten"}
+        return {row["id"] for row in rows if row["op"] == "forgotten"} - self._standing(space).keys()
 
     async def forget(self, request: Forget) -> ForgetReceipt:
         """Erase items: their rows go, and a mark stays so that their ids are never used again."""

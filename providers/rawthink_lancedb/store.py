@@ -10,7 +10,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rawthink_core.commits import Commit, encode, next_instant
+from rawthink_core.commits import Commit, encode, left_of, next_instant
 from rawthink_core.draft import Draft
 from rawthink_core.operations import RestoreReceipt
 from rawthink_lancedb.errors import Raced
@@ -206,7 +206,4 @@ def unknown_part(log: Log, commit: Commit) -> Commit | None:
         return None
     known = [item for item in {row["id"] for row in commit.rows} if log.mentions(item)]
     gone = {state.id for state in View(log).load(known).values() if state.forgotten} if known else ()
-    if not gone:
-        return commit
-    rows = tuple(row for row in commit.rows if row["id"] not in gone or row["op"] == "forgotten")
-    return Commit(commit.id, commit.at, commit.space, rows, commit.by, commit.request)
+    return left_of(commit, gone) if gone else commit

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 
 from rawthink_core.activity import Activity
-from rawthink_core.commits import forgetting, next_instant
+from rawthink_core.commits import forgetting, left_of, next_instant
 from rawthink_core.config import machine_zone
 from rawthink_core.draft import Draft
 from rawthink_core.errors import BackendTimeout, BackendUnavailable, StoreTooNew
@@ -185,8 +185,8 @@ class Store:
         """Bring the index of items to what their rows say now, and erase what of them was forgotten."""
         space = reader.space
         for item, rows in reader.rows(items).items():
-            said = [stamped for stamped in rows if stamped.row["op"] != "forgotten"]
-            gone = said if len(said) < len(rows) else []
+            marks = [stamped[:3] for stamped in rows if stamped.row["op"] == "forgotten"]
+            gone = [stamped for stamped in rows if marks and stamped[:3] < max(marks)]
             self.db.executemany(ERASE, [(space, row.commit, row.position) for row in gone])
             self.db.execute(REMOVE, (space, item))
             if (state := fold(rows)) is not None and not state.forgotten:
@@ -200,7 +200,9 @@ class Store:
         with self._transaction(WRITE):
             reader = self._reader(space)
             fresh = {commit.id: commit for commit in commits if reader.commit(commit.id) is None}
-            self._write(reader, list(fresh.values()))
+            known = reader.load({row["id"] for commit in fresh.values() for row in commit.rows})
+            gone = {item for item, state in known.items() if state.forgotten}
+            self._write(reader, [left_of(commit, gone) for commit in fresh.values()])
         return RestoreReceipt(restored=len(fresh), skipped=len(commits) - len(fresh))
 
     def forget(self, request: ops.Forget) -> ForgetReceipt:

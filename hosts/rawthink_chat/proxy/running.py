@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -104,6 +105,8 @@ async def _serve(configuration: Configuration, listening: socket.socket, tell: C
         raise ConfigError(f"{upstream.address} is the proxy itself; --upstream is the API behind it")
     house = House(lambda: build_memory(configuration), lambda memory: furnished(memory, settings))
     await house.open(_OPENING)
+    gc.collect()
+    gc.freeze()  # what is loaded now stays to the end; to look it through again holds up every answer
     names = settings.names if _is_anywhere(address) else (*settings.names, _written(address))
     proxy = Proxy(
         upstream,
