@@ -42,13 +42,29 @@ def build(
 ) -> Memory:
     """Return the memory that the settings describe, not opened yet. Raises ConfigError or PluginError."""
     configuration = load(config, provider=provider, space=space)
+    return memory_of(
+        configuration, hooks=hooks, provenance=Provenance(host=host) if host else None, **settings
+    )
+
+
+def memory_of(
+    configuration: Configuration,
+    *,
+    hooks: Sequence[object] = (),
+    provenance: Provenance | None = None,
+    **settings: Any,
+) -> Memory:
+    """Return the memory of a configuration that is read already; ``settings`` are over its provider's.
+
+    Not opened yet. Raises ConfigError or PluginError.
+    """
     place = settings.get("path")  # who names a folder here means that one, whatever the settings say
     return Memory(
         make_provider(configuration, settings),
         space=configuration.settings.space,
         guard=Guard(hook_manager(hooks), configuration.settings.redact),
         recaller=Recaller(configuration.settings.recall.deadline),
-        provenance=Provenance(host=host) if host else None,
+        provenance=provenance,
         vault=absolute(place) if isinstance(place, str | Path) else configuration.vault,
         state=state_folder(),
     )

@@ -157,7 +157,7 @@ def scan(reader: SpaceReader, request: Scan) -> ScanPage:
     Raises InvalidRequest for a cursor of no scan.
     """
     chosen = selection(request, get_args(ItemKind))
-    at, item = ("", "") if request.cursor is None else _place(request.cursor)
+    at, item = ("", "") if request.cursor is None else place_of(request.cursor)
     more = request.limit + 1
     states = list(islice(reader.following(chosen, at, item, more), more))
     shown = states[: request.limit]
@@ -167,8 +167,8 @@ def scan(reader: SpaceReader, request: Scan) -> ScanPage:
     )
 
 
-def _place(cursor: str) -> tuple[str, str]:
-    """Return the time and id that a cursor stands for. Raises InvalidRequest."""
+def place_of(cursor: str) -> tuple[str, str]:
+    """Return the time and id that the cursor of a scan stands for. Raises InvalidRequest."""
     at, _, item = cursor.partition("|")
     try:
         if iso(datetime.fromisoformat(at)) == at and looks_like_id(item):

@@ -128,7 +128,7 @@ class Retakes:
 
     def __init__(self, size: int = 10_000) -> None:
         self._size = size
-        self._last: OrderedDict[tuple[str, ...], tuple[str, int]] = OrderedDict()
+        self._last: OrderedDict[tuple[str, ...], tuple[bytes, int]] = OrderedDict()  # digests of texts
 
     def batch_id(self, space: str, session: str, passages: Sequence[NewPassage]) -> str:
         """Return the id of the batch that keeps a turn: the same turn's is the same."""
@@ -141,9 +141,10 @@ class Retakes:
 
     def number(self, *key: str, text: str) -> int:
         """Return the number of replacements under a key, this text being the newest."""
-        last, number = self._last.get(key, (text, 0))
-        number += last != text
-        self._last[key] = (text, number)
+        said = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        last, number = self._last.get(key, (said, 0))
+        number += last != said
+        self._last[key] = (said, number)
         self._last.move_to_end(key)
         if len(self._last) > self._size:
             self._last.popitem(last=False)

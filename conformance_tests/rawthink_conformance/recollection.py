@@ -5,19 +5,19 @@ from __future__ import annotations
 from asyncio import Task, ensure_future, to_thread, wait
 from collections import defaultdict
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from rawthink_conformance.brute import Everything, chain
 from rawthink_conformance.shelf import Shelf, shelf_at
 from rawthink_core import searching
-from rawthink_core.clock import iso
 from rawthink_core.errors import BackendError, BackendUnavailable, InvalidRequest, NotFound
 from rawthink_core.graph import Rules
-from rawthink_core.identity import canonical_id, looks_like_id
+from rawthink_core.identity import canonical_id
 from rawthink_core.model import Entity, Item, Observation, Passage, Relation, zone_named
 from rawthink_core.operations import GraphPage, History, Items, ScanPage
 from rawthink_core.provider import BaseProvider, Capability, ProviderInfo
+from rawthink_core.reading import place_of
 from rawthink_core.rows import Stamped, State, ends_of, fold, noun
 from rawthink_core.searching import ask
 from rawthink_core.selection import selection, utc
@@ -171,7 +171,7 @@ class Recollection(BaseProvider):
         passing = [s for s in states.values() if chosen.passes(s, searching.owner_of(s, states))]
         passing.sort(key=lambda s: (s.recorded_at, s.id))
         if request.cursor is not None:
-            last = _place(request.cursor)
+            last = place_of(request.cursor)
             passing = [s for s in passing if (s.recorded_at, s.id) > last]
         page, rest = passing[: request.limit], passing[request.limit :]
         cursor = f"{page[-1].recorded_at}|{page[-1].id}" if rest else None
@@ -284,14 +284,3 @@ class Recollection(BaseProvider):
     def _retrieval(self, space: str) -> Everything:
         vectors = self._shelf.vectors.of(self._standing(space))
         return self.retrieval(lambda as_of: self._standing(space, as_of), self._shelf.used, vectors)
-
-
-def _place(cursor: str) -> tuple[str, str]:
-    """Return the time and id that a cursor stands for. Raises InvalidRequest."""
-    at, _, item = cursor.partition("|")
-    try:
-        if iso(datetime.fromisoformat(at)) == at and looks_like_id(item):
-            return at, item
-    except ValueError:
-        pass
-    raise InvalidRequest("the cursor is not one that a scan returned; start again without it")

@@ -68,17 +68,14 @@ class Emulator:
         self._app.requests.clear()
 
     def run(self) -> None:
-        """Serve until a signal comes, in this thread."""
+        """Serve in this thread until a signal comes; in any but the main one, until the block ends."""
         asyncio.run(self._server.serve([self._socket]))
 
     def __enter__(self) -> Self:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # connections are cut on purpose
-        self._thread = threading.Thread(target=self._serve, name="openai-emulator", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="openai-emulator", daemon=True)
         self._thread.start()
         return self
-
-    def _serve(self) -> None:
-        asyncio.run(self._server._serve([self._socket]))  # noqa: SLF001 - `serve` is for a main thread, it takes signals
 
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True

@@ -6,7 +6,7 @@ raw responses and whatever else wraps the client work as before, because what th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx2
 
@@ -59,7 +59,9 @@ def with_memory(
     if isinstance(sender, httpx2.AsyncClient):
         if not isinstance(memory, Memory):
             raise TypeError(f"{type(client).__name__} takes a memory of open_memory(), not {_name(memory)}")
-        return _copied(client, _async(_beneath(sender), chat(memory), call))
+        beneath = _beneath(sender)
+        transport = AsyncMemoryTransport(beneath, chat(memory), call)
+        return _copied(client, httpx2.AsyncClient(transport=transport, **_as(beneath)))
     if isinstance(sender, httpx2.Client):
         if not isinstance(memory, SyncMemory):
             raise TypeError(
@@ -69,7 +71,9 @@ def with_memory(
         async def made(of: Memory) -> ChatMemory:
             return chat(of)
 
-        return _copied(client, _sync(_beneath(sender), memory, memory.run(made), call))
+        under = _beneath(sender)
+        through = MemoryTransport(under, memory, memory.run(made), call)
+        return _copied(client, httpx2.Client(transport=through, **_as(under)))
     raise TypeError(f"with_memory takes an OpenAI or AsyncOpenAI client (openai>=3.57), not {_name(client)}")
 
 
@@ -84,28 +88,10 @@ def _beneath(sender: S) -> S:
     return sender
 
 
-def _async(sender: httpx2.AsyncClient, chat: ChatMemory, call: Call) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        transport=AsyncMemoryTransport(sender, chat, call),
-        headers=sender.headers,
-        cookies=sender.cookies,
-        params=sender.params,
-        timeout=sender.timeout,
-        base_url=sender.base_url,
-        trust_env=False,
-    )
-
-
-def _sync(sender: httpx2.Client, memory: SyncMemory, chat: ChatMemory, call: Call) -> httpx2.Client:
-    return httpx2.Client(
-        transport=MemoryTransport(sender, memory, chat, call),
-        headers=sender.headers,
-        cookies=sender.cookies,
-        params=sender.params,
-        timeout=sender.timeout,
-        base_url=sender.base_url,
-        trust_env=False,
-    )
+def _as(sender: httpx2.Client | httpx2.AsyncClient) -> dict[str, Any]:
+    """Return the settings of a client that builds requests as another does."""
+    names = ("headers", "cookies", "params", "timeout", "base_url")
+    return {name: getattr(sender, name) for name in names} | {"trust_env": False}
 
 
 def _copied(client: C, sender: httpx2.Client | httpx2.AsyncClient) -> C:

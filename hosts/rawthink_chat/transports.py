@@ -56,11 +56,7 @@ class AsyncMemoryTransport(httpx2.AsyncBaseTransport):
             exchange = await self._chat.begin(api, await request.aread(), call)
         except InvalidRequest as error:
             return _refusal(error)
-        try:
-            response = await self.client.send(_with_body(request, exchange.body), stream=True)
-        except BaseException:
-            exchange.end()
-            raise
+        response = await self.client.send(_with_body(request, exchange.body), stream=True)
         answer = exchange.answer(response.status_code, _lowered(response))
         return _answered(response, exchange, _AsyncBody(response, exchange, answer))
 
@@ -112,11 +108,7 @@ class MemoryTransport(httpx2.BaseTransport):
             return _refusal(error)
         if exchange is None:
             return _as_it_is(self.client.send(_without_own(request), stream=True))
-        try:
-            response = self.client.send(_with_body(request, exchange.body), stream=True)
-        except BaseException:
-            self.end(exchange)
-            raise
+        response = self.client.send(_with_body(request, exchange.body), stream=True)
         answer = exchange.answer(response.status_code, _lowered(response))
         return _answered(response, exchange, _Body(response, self, exchange, answer))
 

@@ -147,24 +147,12 @@ class House:
 
 def build_memory(configuration: Configuration, client: str | None) -> Memory:
     """Return the memory that the settings describe, not opened yet. Raises ConfigError or PluginError."""
-    from rawthink_core.guard import Guard  # noqa: PLC0415 - after the first reply
-    from rawthink_core.memory import Memory  # noqa: PLC0415
-    from rawthink_core.model import Provenance  # noqa: PLC0415
-    from rawthink_core.opening import make_provider, state_folder  # noqa: PLC0415
-    from rawthink_core.plugins import hook_manager  # noqa: PLC0415
-    from rawthink_core.recall import Recaller  # noqa: PLC0415
+    from rawthink_core.model import Provenance  # noqa: PLC0415 - after the first reply
+    from rawthink_core.opening import memory_of  # noqa: PLC0415
 
     for name in _HANDLERS:
         importlib.import_module(f"rawthink_mcp_server.{name}")
-    chosen = configuration.settings
-    return Memory(
-        make_provider(configuration),
-        space=chosen.space,
-        guard=Guard(hook_manager(), chosen.redact),
-        recaller=Recaller(chosen.recall.deadline),
-        provenance=Provenance(host=HOST, client=client),
-        state=state_folder(),
-    )
+    return memory_of(configuration, provenance=Provenance(host=HOST, client=client))
 
 
 def _furnished(memory: Memory, configuration: Configuration) -> Open:

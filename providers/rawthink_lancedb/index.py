@@ -135,13 +135,15 @@ class Index:
     def all_active(self) -> bool:
         """Tell whether no point was ever retired: then to ask for active ones costs time and changes nothing.
 
-        Looked at once after each change. Should others retire one meanwhile, core sees that in the log.
+        Looked at once after each change, until one was. Should others retire one meanwhile, core sees that in
+        the log.
         """
-        key = (self.points.making, self.points.applied)
-        if self._active[0] != key:
-            retired = self.table.ask("reading", lambda table: table.count_rows(RETIRED))
-            self._active = (key, not retired)
-        return self._active[1]
+        making, applied = self.points.making, self.points.applied
+        (seen, until), active = self._active
+        if seen != making or (active and until != applied):
+            active = not self.table.ask("reading", lambda table: table.count_rows(RETIRED))
+            self._active = ((making, applied), active)
+        return active
 
     # --- a large backlog ------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ log = logging.getLogger("rawthink.lancedb")
 
 _PAUSE, _REMOTE_PAUSE = 0.2, 2.0  # seconds without a write after which the index catches up
 _MARGIN: Final = 5.0
-_SHARE: Final = 60.0  # times as long as it took that it waits while somebody writes
+_SHARE: Final = 10.0  # times as long as it took that it waits while somebody writes
 _ASKED: Final = 5.0  # seconds that old files stay where somebody asked for upkeep: who reads them looks anew
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rawthink_core.graph import Facts, Needs
 from rawthink_core.ranking import Place
 from rawthink_core.rows import Row, Stamped, State, ends_of, fold
+from rawthink_core.selection import owner_of
 from rawthink_core.slice import Link, Slot, TextOf
 from rawthink_core.text import identity_key, same_text
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
     from rawthink_core.commits import Commit
+    from rawthink_core.selection import Selection
 
 
 class Ledger:
@@ -68,6 +70,14 @@ class Ledger:
     def all(self, as_of: str | None = None) -> list[State]:
         """Return every item that stands, retired ones too."""
         return self._standing(self._rows, as_of)
+
+    def following(self, chosen: Selection, at: str, item: str, limit: int) -> Iterator[State]:
+        """Yield the states that pass, in the order of (recorded at, id), after the given pair."""
+        del limit  # all is in memory
+        known = {state.id: state for state in self.all(chosen.as_of)}
+        later = (state for state in known.values() if (state.recorded_at, state.id) > (at, item))
+        passed = (state for state in later if chosen.passes(state, owner_of(state, known)))
+        yield from sorted(passed, key=lambda state: (state.recorded_at, state.id))
 
     def _standing(self, ids: Iterable[str], as_of: str | None = None) -> list[State]:
         states = (self.state(item, as_of) for item in ids)

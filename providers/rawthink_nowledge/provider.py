@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rawthink_core import reading
-from rawthink_core.clock import iso
 from rawthink_core.config import machine_zone
 from rawthink_core.errors import (
     BackendUnavailable,
-    InvalidRequest,
     StoreDamaged,
 )
 from rawthink_core.graph import Rules
-from rawthink_core.identity import looks_like_id
 from rawthink_core.model import zone_named
 from rawthink_core.operations import Place, Recall, ScanPage
 from rawthink_core.provider import BaseProvider, ProviderInfo
-from rawthink_core.selection import utc
 from rawthink_nowledge import health, upkeep
 from rawthink_nowledge.api import Api
 from rawthink_nowledge.client import Client
 from rawthink_nowledge.declared import VERSION, capabilities
 from rawthink_nowledge.forgetting import forget
-from rawthink_nowledge.room import scanned
 from rawthink_nowledge.rooms import Rooms
 from rawthink_nowledge.settings import DEFAULT_SPACE, where
 from rawthink_nowledge.threads import add_to_threads
@@ -62,11 +56,10 @@ if TYPE_CHECKING:
         SearchQuery,
     )
     from rawthink_core.provider import World
-    from rawthink_nowledge.ledger import Ledger
-    from rawthink_nowledge.room import Room, Scanned
+    from rawthink_nowledge.room import Room
     from rawthink_nowledge.settings import NowledgeSettings
 
-    A = TypeVar("A", Items, GraphPage, History)
+    A = TypeVar("A", Items, ScanPage, GraphPage, History)
 
 
 class NowledgeProvider(BaseProvider):
@@ -186,16 +179,9 @@ class NowledgeProvider(BaseProvider):
     async def scan(self, request: Scan) -> ScanPage:
         """Return one page of everything that passes the filters, oldest first."""
         request = request.canonical(self._rules)
-        after = _place(request.cursor) if request.cursor is not None else None
-
-        def read(ledger: Ledger) -> tuple[Scanned, list[Item]]:
-            found = scanned(request, ledger, after)
-            return found, reading.nouns(ledger, found.states, utc(request.as_of))
-
-        (found, items), degraded = await self.room(request.scope.space).ask(request.scope.space, read)
-        last = found.states[-1] if found.more else None
-        cursor = f"{last.recorded_at}|{last.id}" if last is not None else None
-        return ScanPage(items=tuple(items), cursor=cursor, degraded=degraded)
+        room = self.room(request.scope.space)
+        page, degraded = await room.ask(request.scope.space, lambda ledger: reading.scan(ledger, request))
+        return _honest(page, degraded)
 
     async def graph(self, query: GraphQuery) -> GraphPage:
         """Return entities with their observations and relations."""
@@ -260,14 +246,3 @@ class NowledgeProvider(BaseProvider):
 def _honest(answer: A, degraded: str | None) -> A:
     """Return an answer that says why it may not be up to date, if so."""
     return answer if degraded is None else answer.model_copy(update={"degraded": degraded})
-
-
-def _place(cursor: str) -> tuple[str, str]:
-    """Return the time and id that a cursor stands for. Raises InvalidRequest."""
-    at, _, item = cursor.partition("|")
-    try:
-        if iso(datetime.fromisoformat(at)) == at and looks_like_id(item):
-            return at, item
-    except ValueError:
-        pass
-    raise InvalidRequest("the cursor is not one that a scan returned; start again without it")

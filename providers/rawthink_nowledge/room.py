@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rawthink_core.asking import Asked
 from rawthink_core.errors import BackendError, BackendTimeout, RawThinkError
 from rawthink_core.searching import answer
-from rawthink_core.selection import owner_of, selection
 from rawthink_core.text import has_substance
 from rawthink_nowledge.following import Follower
 from rawthink_nowledge.lifecycle import Lifecycle
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rawthink_core.activity import Activity
-    from rawthink_core.operations import Scan, SearchPage, SearchQuery
+    from rawthink_core.operations import SearchPage, SearchQuery
     from rawthink_core.provider import World
-    from rawthink_core.rows import State
     from rawthink_nowledge.api import Api
     from rawthink_nowledge.ledger import Ledger
     from rawthink_nowledge.settings import NowledgeSettings
@@ -42,13 +40,6 @@ PATIENCE: Final = 0.7  # seconds that a search waits for the server: a recall ha
 READING: Final = 3.0  # seconds that other reads wait for it
 FIRST: Final = 10.0  # seconds that a search waits while everything is read for the first time
 _WEIGHT: Final = 0.4  # of the server's list beside that of words
-
-
-class Scanned(NamedTuple):
-    """Some states in order, and whether there are more."""
-
-    states: list[State]
-    more: bool
 
 
 class Room:
@@ -186,18 +177,3 @@ def _of_a_part(page: SearchPage) -> SearchPage:
     """Return a page without what is said of entities not read yet. How much is left out nobody knows."""
     shown = tuple(hit for hit in page.items if hit.item != "observation" or hit.entity is not None)
     return page.model_copy(update={"items": shown, "total": None, "truncated": True})
-
-
-def scanned(request: Scan, ledger: Ledger, after: tuple[str, str] | None) -> Scanned:
-    """Return the next states of a scan, oldest first."""
-    chosen = selection(request, ("entity", "observation", "relation", "passage"))
-    every = ledger.all(chosen.as_of)
-    known = {state.id: state for state in every}
-    found = [
-        state
-        for state in every
-        if (after is None or (state.recorded_at, state.id) > after)
-        and chosen.passes(state, owner_of(state, known))
-    ]
-    found.sort(key=lambda state: (state.recorded_at, state.id))
-    return Scanned(found[: request.limit], len(found) > request.limit)

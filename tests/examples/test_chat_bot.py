@@ -16,8 +16,6 @@ from rawthink_openai_emulator import Emulator
 
 FILE = Path(__file__).parents[2] / "examples" / "chat_bot" / "chat_bot.py"
 
-pytest.importorskip("qdrant_edge")
-
 
 @pytest.fixture(scope="module")
 def model():
@@ -55,7 +53,6 @@ def bot(model, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("provider", ["local", "lancedb", "nowledge"])
 def test_the_next_session_knows_what_the_last_one_said(bot, capsys, tmp_path, provider):
-    pytest.importorskip({"lancedb": "lancedb"}.get(provider, "rawthink_core"))
     with Nowledge("0.10") as nowledge:
         settings = f'[providers.nowledge]\nurl = "{nowledge.url}"\n' if provider == "nowledge" else ""
         (tmp_path / "rawthink.toml").write_text(

@@ -16,7 +16,6 @@ from rawthink_chat.proxy.headers import MAX_HEADERS
 
 if TYPE_CHECKING:
     import asyncio
-    import socket
     from collections.abc import Iterator
 
 HEADER_SECONDS: Final = 30.0  # until a request's headers must have come, once the connection is open
@@ -98,7 +97,7 @@ class Server(uvicorn.Server):
 
 
 def server_of(app: Any, *, closing_seconds: float) -> Server:
-    """Return the server of an application; `serve` it on sockets that are bound already."""
+    """Return the server of an application; serve it on sockets that are bound already."""
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what is worth a line is in our own log
     config = uvicorn.Config(
         app,
@@ -116,8 +115,3 @@ def server_of(app: Any, *, closing_seconds: float) -> Server:
         h11_max_incomplete_event_size=MAX_HEADERS,
     )
     return Server(config)
-
-
-async def serve(server: Server, listening: socket.socket) -> None:
-    """Serve until the server is told to stop, and answers on their way have ended or had their time."""
-    await server.serve(sockets=[listening])

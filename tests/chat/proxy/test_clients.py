@@ -8,12 +8,12 @@ import os
 import shutil
 from pathlib import Path
 
+import openai
 import pytest
 
 from .conftest import QUESTION, asking
 from .upstreams import answer, completion, event, events, saying, streaming
 
-openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.asyncio
 
 OUTPUT = {"type": "message", "id": "m1", "role": "assistant", "status": "completed",
