@@ -1,9 +1,9 @@
 """Writes batches: what they create first, then the log that makes them count, then a look at who else wrote.
 
 Planning and writing are apart by some requests, and the API has no transactions. So after a log is written
-the list is read again: where another process wrote a batch before ours that ours was not planned on, the
-plan is made again on top of it. The same rows: well. Others: ours is withdrawn before anybody is answered,
-and begins anew.
+the list is read again: where another process wrote a batch before ours that ours was not planned on, or
+took one back that it was planned on, the plan is made again on top of what stands. The same rows: well.
+Others: ours is withdrawn before anybody is answered, and begins anew.
 """
 
 from __future__ import annotations
@@ -167,10 +167,15 @@ class Writer:
                 f"the batch was written, but whether another one came first could not be seen: {error}"
             ) from error
         logs = await asyncio.to_thread(self.mirror.logs, work.space)
-        rivals = [e for m, e in logs.items() if m not in base and m != mine.memory and e.commit != commit.id]
+        # one that lost a race is taken back and comes again in the same memory, with other rows
+        rivals = [
+            entry
+            for memory, entry in logs.items()
+            if entry.commit != commit.id and not (memory in base and _same(base[memory], entry))
+        ]
         # of the same instant: nobody knows, so both look as if they were second
         earlier = [rival for rival in rivals if not rival.created or rival.created <= mine.created]
-        if not earlier:
+        if not earlier and logs.keys() >= base.keys():
             return True
         return await asyncio.to_thread(self._holds, work, commit, {rival.commit for rival in rivals}, earlier)
 
@@ -189,6 +194,10 @@ class Writer:
         except RawThinkError:
             return False  # the next attempt says it, once ours is out of the way
         return again.rows == commit.rows
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    return (one.created, one.row, one.log) == (other.created, other.row, other.log)
 
 
 def _planned(work: Work, ledger: Ledger, at: datetime, request: str) -> Commit:

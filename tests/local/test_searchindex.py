@@ -10,8 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import closing, contextmanager
-from datetime import timedelta
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -385,46 +384,6 @@ async def test_another_process_uses_what_the_builder_built(tmp_path, slow_builds
 
 
 # --- manners ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def watching(loop):
-    """Measure the longest time for which the event loop did not run."""
-    worst = [0.0]
-    running = True
-
-    async def tick():
-        last = time.perf_counter()
-        while running:
-            await asyncio.sleep(0.001)
-            now = time.perf_counter()
-            worst[0] = max(worst[0], now - last)
-            last = now
-
-    task = loop.create_task(tick())
-    yield worst
-    running = False
-    task.cancel()
-
-
-async def test_no_verb_holds_up_the_event_loop(tmp_path):
-    record(tmp_path, *(f"sentence {n}" for n in range(300)))
-    clock = ManualClock(START)
-    async with memory_at(tmp_path, clock) as memory:
-        await memory.search("sentence")
-        with watching(asyncio.get_running_loop()) as worst:
-            for n in range(10):
-                await memory.record(
-                    entities=[thing(f"thing {n}")], observations=[{"entity": "Redis", "text": f"more {n}"}]
-                )
-                await memory.search(f"sentence {n}")
-                await memory.scan(limit=1000)
-                await memory.graph("Redis")
-                await memory.history(name="Redis")
-            await memory.health()
-            clock.tick(timedelta(days=1))
-            _ = [commit async for commit in memory.export()]
-    assert worst[0] < 0.25, "50 ms on a machine that does nothing else"
 
 
 async def test_many_searches_and_writes_at_once_agree(tmp_path):

@@ -140,6 +140,61 @@ async def test_what_a_loser_wrote_and_took_back_is_forgotten_by_those_who_saw_it
             assert await said(reader) == []
 
 
+def before_the_next_write(memory, monkeypatch, act):
+    """Let something happen between the plan of a batch and its first request."""
+    writer = memory.provider.room("default").writer
+    put = writer._put
+
+    async def late(*given):
+        monkeypatch.setattr(writer, "_put", put)
+        await act()
+        return await put(*given)
+
+    monkeypatch.setattr(writer, "_put", late)
+
+
+def taken_back(server, batch_id):
+    for seen in server.memories():
+        if seen.metadata["xm_commit"] == batch_id:
+            server.background("delete", memory_id=seen.id)
+
+
+@GENERATIONS
+async def test_a_batch_that_was_taken_back_and_comes_again_is_seen_as_another(
+    tmp_path, monkeypatch, generation
+):
+    with Emulator(generation) as server:
+        async with memory_on(server, tmp_path) as memory, memory_on(server, tmp_path, ids="theirs") as theirs:
+            for text in ("x", "y"):
+                await theirs.record(batch_id=text, passages=[{"session": "talk", "text": text}])
+            assert await said(memory) == ["x", "y"]
+
+            async def again():
+                taken_back(server, "x")
+                async with memory_on(server, tmp_path, ids="fresh") as fresh:
+                    await fresh.record(batch_id="x", passages=[{"session": "talk", "text": "x"}])
+
+            before_the_next_write(memory, monkeypatch, again)
+            await memory.record(passages=[{"session": "talk", "text": "ours"}])
+            turns = {item.text: item.ordinal for item in (await memory.scan(items=["passage"])).items}
+            assert turns == {"y": 1, "x": 2, "ours": 3}
+
+
+@GENERATIONS
+async def test_what_stands_on_a_batch_that_is_taken_back_does_not_stand(tmp_path, monkeypatch, generation):
+    with Emulator(generation) as server:
+        async with memory_on(server, tmp_path) as memory, memory_on(server, tmp_path, ids="theirs") as theirs:
+            await theirs.record(batch_id="x", entities=[thing("Valkey")])
+
+            async def lose():
+                taken_back(server, "x")
+
+            before_the_next_write(memory, monkeypatch, lose)
+            with pytest.raises(InvalidRequest, match="Valkey"):
+                await memory.record(observations=[{"entity": "Valkey", "text": "is a fork"}])
+            assert set(kinds(server)) <= {"store"}
+
+
 async def test_whoever_loses_every_time_says_so_and_leaves_nothing(tmp_path, monkeypatch):
     with Emulator() as server:
         async with memory_on(server, tmp_path) as memory:

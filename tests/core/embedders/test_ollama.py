@@ -353,13 +353,12 @@ class Cold:
 async def test_a_cold_model_costs_a_question_its_vector_and_no_later_one(
     serve: Serve, ollama: Ollama
 ) -> None:
-    cold = Cold(ollama, 1.0)
+    cold = Cold(ollama, 2.0)
     there = await opened(serve(cold), query_timeout=0.3)
-    start = time.monotonic()
     for _ in range(2):
         with pytest.raises(BackendTimeout, match=r"in time|within 0\.3 s"):
             await there.embed_query("when?")
-    assert time.monotonic() - start < 0.95
+    assert not cold.warm.is_set()
     assert await asyncio.to_thread(cold.warm.wait, 5)
     assert await there.embed_query("when?") == pytest.approx(vector_of("when?"))
     assert cold.waiting == 3  # two questions, and one who was patient for both
