@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,7 @@ log = logging.getLogger("rawthink.local")
 _LOCK = "index.lock"
 _LISTED: Final = 5
 _SECONDS: Final = 2.0  # that a search waits for another process that writes
+_LOOK_SECONDS: Final = 0.25  # after so long, whoever waits sees whether the collection can be used by now
 
 
 class ServerPlace:
@@ -99,17 +101,25 @@ class ServerPlace:
     def open(self, generation: str, dimensions: int, *, much: bool) -> Index:  # noqa: ARG002 - the marker tells
         """Open the collection. Raises a BackendError where the server does not let us.
 
-        What is in use already needs no turn: others may write to it for long.
+        What is in use already, or comes into use meanwhile, needs no turn: others may write to it for long.
         """
-        if (found := self._in_use(dimensions)) is not None:
-            return found
-        with self._my_turn():
-            client, name = self._connected(), self._collection()
-            try:
-                return RemoteIndex.open(client, self._url, name, dimensions)
-            except IndexDamaged as error:
-                log.info("%s. It is built anew.", error)
-                return self.renew(generation, dimensions)
+        end = time.monotonic() + self._longest()
+        while True:
+            if (found := self._in_use(dimensions)) is not None:
+                return found
+            with self._turn(min(_LOOK_SECONDS, self._longest())) as ours:
+                if ours:
+                    return self._opened(generation, dimensions)
+            if time.monotonic() >= end:
+                raise self._busy()
+
+    def _opened(self, generation: str, dimensions: int) -> Index:
+        client, name = self._connected(), self._collection()
+        try:
+            return RemoteIndex.open(client, self._url, name, dimensions)
+        except IndexDamaged as error:
+            log.info("%s. It is built anew.", error)
+            return self.renew(generation, dimensions)
 
     def _in_use(self, dimensions: int) -> Index | None:
         if not (name := self._name or self._named()):
@@ -166,12 +176,16 @@ class ServerPlace:
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
-        with self._turn(max(_SECONDS, self._settings.timeout)) as ours:
+        with self._turn(self._longest()) as ours:
             if not ours:
-                raise BackendTimeout(
-                    f"another process writes to the search index at {self._url}; try again soon"
-                )
+                raise self._busy()
             yield
+
+    def _longest(self) -> float:
+        return max(_SECONDS, self._settings.timeout)
+
+    def _busy(self) -> BackendTimeout:
+        return BackendTimeout(f"another process writes to the search index at {self._url}; try again soon")
 
     def intact(self) -> bool:
         """Return True: reading the marker has shown it."""

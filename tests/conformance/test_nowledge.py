@@ -15,8 +15,9 @@ from typing import ClassVar
 
 import httpx2
 import pytest
+from hypothesis import settings
 
-from rawthink_conformance import ProviderConformance
+from rawthink_conformance import ProviderConformance, machine
 from rawthink_conformance.checking import DEEP_VARIABLE, run_check
 from rawthink_conformance.requirements import REQUIREMENTS
 from rawthink_conformance.suite import tell_pytest
@@ -48,6 +49,7 @@ def server(request):
         process.stdin.close()
 
 
+FEWER = settings(machine.FAST, max_examples=7)  # two set-ups tell stories, and a step is some requests
 LONG = ("machine.agrees", "load.loop")  # half a minute, and on each set-up the same calls
 WRITTEN = (  # topics that hang on how the server takes, keeps, lists and retires memories
     "batch", "export", "forget", "history", "ids", "maintain", "open", "passage", "restore", "revise", "same",
@@ -78,6 +80,7 @@ class _OnEmulator:
     @pytest.fixture(autouse=True)
     def _fresh(self, server, monkeypatch, tmp_path):
         monkeypatch.setenv("NMEM_CLI_CONFIG_DIR", str(tmp_path))
+        monkeypatch.setattr(machine, "FAST", FEWER)
         for name in ("NMEM_API_URL", "NMEM_API_KEY", "NMEM_SPACE", "NMEM_SPACE_ID"):
             monkeypatch.delenv(name, raising=False)
         with httpx2.Client(base_url=f"{server}/__emulator__", trust_env=False) as switches:
@@ -91,13 +94,13 @@ class _OnEmulator:
         gc.unfreeze()
 
     def make_provider(self, world):
-        settings = {
+        given = {
             "url": self.urls.get(world.path, self.url),
             "other_spaces": "others",
             "store": "-".join(world.path.parts[-3:-1]),
             **self.more,
         }
-        return NowledgeProvider(NowledgeSettings.model_validate(settings), world)
+        return NowledgeProvider(NowledgeSettings.model_validate(given), world)
 
     def make_unusable(self, world):
         with socket.socket() as free:

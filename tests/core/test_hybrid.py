@@ -98,6 +98,39 @@ def test_what_shares_no_word_counts_from_the_floor_on() -> None:
     assert (page.total, page.truncated) == (3, False)
 
 
+def told(store: Shelf, asked: Asked | None = ASKED, text: str = "the red kettle on the stove") -> set[str]:
+    """Return what a chat is told of: floor .6, near by no chance from .7 on, far below .548."""
+    return set(ids(search(store, text, asked, relevant_only=True, unasked=True)))
+
+
+def test_a_chat_is_told_by_meaning_alone_only_of_what_is_near_by_no_chance() -> None:
+    store = Shelf((), [("sure", 0.7), ("likely", 0.69), ("floor", 0.6)])
+    assert told(store) == {"sure"}
+    assert set(ids(search(store, relevant_only=True))) == {"sure", "likely", "floor"}, "who asks is told more"
+
+
+def test_a_lone_word_of_what_is_far_in_meaning_is_not_told_in_a_chat() -> None:
+    texts = {
+        "one": "a kettle",
+        "far": "a kettle",
+        "two": "a red kettle",
+        "waits": "a kettle without a vector",
+    }
+    words = descending(list(texts), 3.0, 0.1)
+    store = Shelf(words, [("one", 0.55), ("far", 0.54), ("two", 0.1)], texts)
+    assert told(store) == {"one", "two", "waits"}
+    assert set(ids(search(store, relevant_only=True))) == set(texts), "who asks is told"
+    assert told(store, None) == set(texts), "nobody knows what is far"
+    assert told(store, Asked((1.0,), 0.4, 1.0)) == set(texts), "nor with a model that nobody has measured"
+
+
+def test_what_a_full_list_by_meaning_does_not_hold_is_as_far_as_its_last() -> None:
+    texts = {"word": "a kettle"}
+    for last, expected in ((0.5, set[str]()), (0.56, {"word"})):
+        others = descending([f"other {n}" for n in range(100)], last + 0.0099, 0.0001)
+        assert told(Shelf([("word", 3.0)], others, texts)) == expected
+
+
 def test_a_hit_in_both_lists_says_its_ranks_and_raw_scores() -> None:
     page = search(Shelf([("a", 3.0), ("b", 1.5)], [("b", 0.9), ("c", 0.8)]))
     why = {hit.id: hit.why for hit in page.items}

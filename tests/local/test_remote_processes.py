@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import threading
 import time
 
 import pytest
+from filelock import FileLock
 from httpx import Headers, ReadTimeout
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from qdrant_client.models import VersionInfo
@@ -71,6 +73,25 @@ def test_two_processes_write_and_search_one_collection(tmp_path):
             said = [f"sentence {who} {n}" for who in "ab" for n in range(6)]
             assert json.loads(process.stdout.readline()) == said
         assert len(names(memory)) == 1
+
+
+@pytest.mark.asyncio
+async def test_whoever_waits_for_its_turn_uses_the_collection_once_another_has_made_it(tmp_path):
+    with qdrant() as (url, _, _):
+        async with memory_at(tmp_path, url=url) as first:
+            await first.record(
+                entities=[thing("Redis")], observations=[{"entity": "Redis", "text": "a cache"}]
+            )
+            assert await finds(first, "cache") == ["a cache"]
+        (name,) = tmp_path.rglob("collection.json")
+        aside = name.rename(tmp_path / "aside")  # as before it was made
+        with FileLock(name.with_name("index.lock")):  # the other one is never done
+            async with memory_at(tmp_path, url=url) as second:
+                found = asyncio.create_task(finds(second, "cache"))
+                await asyncio.sleep(0.4)
+                assert not found.done()
+                aside.rename(name)
+                assert await found == ["a cache"]
 
 
 @pytest.mark.asyncio
