@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from rawthink_conformance import ProviderConformance
+from rawthink_conformance import ProviderConformance, machine
 from rawthink_local.provider import LocalProvider
 from rawthink_local.settings import LocalSettings
+from tests.conformance.keeping import FEWER
 from tests.local.servers import Shared
 
 
@@ -21,6 +22,7 @@ class TestLocalServer(ProviderConformance):
     def _server(self, monkeypatch):
         shared = Shared()
         monkeypatch.setattr("rawthink_local.serverplace.connect", lambda settings: shared)
+        monkeypatch.setattr(machine, "FAST", FEWER)
 
     def make_provider(self, world):
         settings = LocalSettings(path=str(world.path), url="http://127.0.0.1:6333")

@@ -1,13 +1,12 @@
 """The Nowledge provider keeps every promise of the contract, on servers of either generation.
 
-One set-up of each generation runs everything; the others what they may change. With `DEEP_VARIABLE` set all
-of them run everything.
+One set-up runs everything; those of each generation all that is short; the others what they may change. With
+`DEEP_VARIABLE` set all of them run everything.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import socket
 import subprocess
 import sys
@@ -15,14 +14,13 @@ from typing import ClassVar
 
 import httpx2
 import pytest
-from hypothesis import settings
 
 from rawthink_conformance import ProviderConformance, machine
-from rawthink_conformance.checking import DEEP_VARIABLE, run_check
-from rawthink_conformance.requirements import REQUIREMENTS
+from rawthink_conformance.checking import run_check
 from rawthink_conformance.suite import tell_pytest
 from rawthink_nowledge.provider import NowledgeProvider
 from rawthink_nowledge.settings import NowledgeSettings
+from tests.conformance.keeping import AWAY, FEWER, FOUND, WRITTEN, kept
 
 GUESSES_TURNED = {
     "upsert_omitted": "kept",
@@ -47,27 +45,6 @@ def server(request):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process.stdout.readline().strip()
         process.stdin.close()
-
-
-FEWER = settings(machine.FAST, max_examples=7)  # two set-ups tell stories, and a step is some requests
-LONG = ("machine.agrees", "load.loop")  # half a minute, and on each set-up the same calls
-WRITTEN = (  # topics that hang on how the server takes, keeps, lists and retires memories
-    "batch", "export", "forget", "history", "ids", "maintain", "open", "passage", "restore", "revise", "same",
-    "scan", "scope", "write", "writes",
-)  # fmt: skip
-FOUND = ("chat", "search")
-AWAY = ("down", "health")
-
-
-def kept(*topics):
-    """Let a test check each requirement of some topics, or all short ones."""
-    deep = bool(os.environ.get(DEEP_VARIABLE))
-    chosen = [
-        pytest.param(requirement, id=requirement.id)
-        for requirement in REQUIREMENTS.values()
-        if deep or (requirement.id not in LONG and (not topics or requirement.id.partition(".")[0] in topics))
-    ]
-    return pytest.mark.parametrize("requirement", chosen)
 
 
 class _OnEmulator:
@@ -114,10 +91,14 @@ class TestNowledgeByWordsOnly(_OnEmulator, ProviderConformance):
     more: ClassVar = {"server_search": False}
 
 
-class TestNowledgeOldest(_OnEmulator, ProviderConformance):
+class TestNowledgeOldest(_OnEmulator):
     """0.6: it takes no ids, and shows less of a memory."""
 
     generation = "0.6"
+
+    @kept()
+    def test_keeps(self, requirement):
+        tell_pytest(run_check(requirement, self, {}))
 
 
 class TestNowledge(_OnEmulator):
