@@ -231,7 +231,7 @@ class Search:
         if self.query.unasked and self.floor < 1.0:  # else nobody knows what is near
             near, far = (self.floor + share * (1.0 - self.floor) for share in (_SURELY, -_FAR))
         told = {i for i in shared if found.near.get(i, -NEVER) >= near}
-        # what a full list does not hold is less near than its last; any other may have no vector yet
+        # what a full list does not hold is no nearer than its last, or waits for its vector: nobody can tell
         full = len(found.dense.items) >= depth
         unknown = found.dense.items[-1][1] if full else NEVER
         for item, words in shared.items():

@@ -107,7 +107,7 @@ class ServerPlace:
         while True:
             if (found := self._in_use(dimensions)) is not None:
                 return found
-            with self._turn(min(_LOOK_SECONDS, self._longest())) as ours:
+            with self._turn(_LOOK_SECONDS) as ours:
                 if ours:
                     return self._opened(generation, dimensions)
             if time.monotonic() >= end:

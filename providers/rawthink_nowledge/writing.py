@@ -171,7 +171,7 @@ class Writer:
         rivals = [
             entry
             for memory, entry in logs.items()
-            if entry.commit != commit.id and not (memory in base and _same(base[memory], entry))
+            if entry.commit != commit.id and not _same(base.get(memory), entry)
         ]
         # of the same instant: nobody knows, so both look as if they were second
         earlier = [rival for rival in rivals if not rival.created or rival.created <= mine.created]
@@ -196,8 +196,11 @@ class Writer:
         return again.rows == commit.rows
 
 
-def _same(one: Entry, other: Entry) -> bool:
-    return (one.created, one.row, one.log) == (other.created, other.row, other.log)
+def _same(known: Entry | None, entry: Entry) -> bool:
+    """Tell whether an entry says what was known of it. Most of them are not even read anew."""
+    if known is None or known is entry:
+        return known is entry
+    return (known.created, known.row, known.log) == (entry.created, entry.row, entry.log)
 
 
 def _planned(work: Work, ledger: Ledger, at: datetime, request: str) -> Commit:
